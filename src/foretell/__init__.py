@@ -1,0 +1,1 @@
+"""foretell learns your system from recordings, answers questions about it, or says that it cannot."""

@@ -1,0 +1,1 @@
+"""Continuous piecewise-linear vector fields: exact flow, training kernels, analysis."""
