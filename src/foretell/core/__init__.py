@@ -1,5 +1,7 @@
 """Errors, randomness, artefacts and citations: what every other part may use."""
 
+from foretell.core.artifact import Artifact
+from foretell.core.citation import CITATIONS, citation
 from foretell.core.errors import (
     ArtifactError,
     DataError,
@@ -10,8 +12,13 @@ from foretell.core.errors import (
     NumericalError,
     ParameterError,
 )
+from foretell.core.files import write_bytes_atomic, write_text_atomic
+from foretell.core.progress import Progress
+from foretell.core.random import as_generator
 
 __all__ = [
+    "CITATIONS",
+    "Artifact",
     "ArtifactError",
     "DataError",
     "ForetellError",
@@ -20,4 +27,9 @@ __all__ = [
     "NotFittedError",
     "NumericalError",
     "ParameterError",
+    "Progress",
+    "as_generator",
+    "citation",
+    "write_bytes_atomic",
+    "write_text_atomic",
 ]

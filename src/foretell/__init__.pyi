@@ -1,0 +1,13 @@
+from .core import citation
+from .data import Trajectories
+from .dynamics import ALRNN, CPLRNN, ReLUNeuralODE, load
+
+__version__: str
+__all__ = [
+    "ALRNN",
+    "CPLRNN",
+    "ReLUNeuralODE",
+    "Trajectories",
+    "citation",
+    "load",
+]
