@@ -1,0 +1,42 @@
+"""Settings of every test run, and the Python blocks of README.md and docs/ as tests.
+
+Each page runs in an empty folder of its own; docstring examples do too.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.doctest import DoctestItem
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # before anything imports numpy
+
+
+def _enter_empty_folder(namespace: dict[str, Any]) -> None:
+    namespace["_before"] = Path.cwd()
+    namespace["_folder"] = tempfile.TemporaryDirectory()
+    os.chdir(namespace["_folder"].name)
+
+
+def _leave(namespace: dict[str, Any]) -> None:
+    os.chdir(namespace["_before"])
+    namespace["_folder"].cleanup()
+
+
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser(), SkipParser()],
+    patterns=["README.md", "docs/*.md", "docs/**/*.md"],
+    setup=_enter_empty_folder,
+    teardown=_leave,
+).pytest()
+
+
+@pytest.fixture(autouse=True)
+def _docstring_examples_write_elsewhere(request, tmp_path, monkeypatch) -> None:
+    if isinstance(request.node, DoctestItem):
+        monkeypatch.chdir(tmp_path)

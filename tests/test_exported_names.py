@@ -1,0 +1,67 @@
+"""``__all__`` is the truth about each package, and every public thing says what it is."""
+
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+import foretell
+
+PACKAGES = [
+    "foretell",
+    *(
+        module.name
+        for module in pkgutil.walk_packages(foretell.__path__, "foretell.")
+        if module.ispkg
+    ),
+]
+
+
+def exported(package: ModuleType) -> list[str]:
+    return list(getattr(package, "__all__", []))
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_all_names_exactly_the_public_things(name: str) -> None:
+    package = importlib.import_module(name)
+    names = exported(package)
+    assert len(set(names)) == len(names)
+    if name == "foretell":
+        assert names == sorted(names)
+        return
+    public = {
+        key
+        for key, value in vars(package).items()
+        if not key.startswith("_") and not inspect.ismodule(value) and key != "annotations"
+    }
+    assert set(names) == public
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_public_thing_is_documented(name: str) -> None:
+    package = importlib.import_module(name)
+    assert inspect.getdoc(package)
+    silent = []
+    for key in exported(package):
+        value = getattr(package, key)
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue
+        if not value.__doc__:
+            silent.append(key)
+        if inspect.isclass(value) and value.__module__.startswith("foretell"):
+            silent += [
+                f"{key}.{attribute}"
+                for attribute, member in vars(value).items()
+                if not attribute.startswith("_")
+                and (inspect.isfunction(member) or isinstance(member, (property, classmethod)))
+                and not inspect.getdoc(getattr(value, attribute))
+            ]
+    assert not silent
+
+
+def test_the_stub_and_the_top_level_agree() -> None:
+    assert sorted(dir(foretell)) == foretell.__all__
+    for name in foretell.__all__:
+        assert getattr(foretell, name).__module__.startswith("foretell.")
