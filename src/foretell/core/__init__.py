@@ -1,7 +1,7 @@
 """Errors, randomness, artefacts and citations: what every other part may use."""
 
 from foretell.core.artifact import Artifact
-from foretell.core.citation import CITATIONS, citation
+from foretell.core.citations import CITATIONS, citation
 from foretell.core.errors import (
     ArtifactError,
     DataError,
