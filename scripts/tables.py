@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Rewrite the measured tables of README.md and docs/ from the JSON files in benchmarks/results/.
+
+A page marks the place; everything between the marks is replaced:
+
+    <!-- table:cplrnn-speed -->
+    <!-- /table -->
+
+A result file holds {"benchmark": ..., "date": ..., "machine": ..., "settings": ...,
+"tables": {"cplrnn-speed": {"columns": [...], "rows": [[...], ...], "note": "..."}}}.
+
+scripts/tables.py             rewrite
+scripts/tables.py --check     change nothing; exit 1 when a page is stale
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(
+    r"^(?P<indent> *)<!-- table:(?P<name>[\w-]+) -->\n.*?^ *<!-- /table -->$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def read_tables(folder: Path) -> dict[str, str]:
+    """Every table of every result file, as Markdown."""
+    tables: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        for name, table in result.get("tables", {}).items():
+            if name in tables:
+                raise SystemExit(f"{path.name} defines the table {name!r} a second time")
+            tables[name] = markdown(table, f"benchmarks/results/{path.name}", result)
+    return tables
+
+
+def markdown(table: dict[str, Any], source: str, result: dict[str, Any]) -> str:
+    columns = table["columns"]
+    for row in table["rows"]:
+        if len(row) != len(columns):
+            raise SystemExit(f"{source}: row {row} does not have the {len(columns)} columns")
+    lines = [cells(columns), "|" + " --- |" * len(columns), *map(cells, table["rows"])]
+    facts = [table.get("note", ""), f"Measured {result.get('date', '')}, `{source}`."]
+    return "\n".join([*lines, "", " ".join(fact for fact in facts if fact)])
+
+
+def cells(row: list[Any]) -> str:
+    return "| " + " | ".join(cell(value) for value in row) + " |"
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def rewritten(page: str, tables: dict[str, str], where: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in tables:
+            raise SystemExit(f"{where} asks for the table {name!r}, which no result file has")
+        body = f"<!-- table:{name} -->\n\n{tables[name]}\n\n<!-- /table -->"
+        return "\n".join((match["indent"] + line).rstrip() for line in body.split("\n"))
+
+    return BLOCK.sub(replace, page)
+
+
+def main(root: Path, check: bool) -> int:
+    tables = read_tables(root / "benchmarks" / "results")
+    stale = []
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+        if not path.is_file() or "_build" in path.parts:
+            continue
+        old = path.read_text(encoding="utf-8")
+        new = rewritten(old, tables, str(path.relative_to(root)))
+        if new != old:
+            stale.append(path.relative_to(root))
+            if not check:
+                path.write_text(new, encoding="utf-8")
+    for path in stale:
+        print(f"{path} {'is stale; run scripts/tables.py' if check else 'rewritten'}")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(ROOT, check="--check" in sys.argv[1:]))
