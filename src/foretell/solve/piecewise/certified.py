@@ -4,15 +4,13 @@ Source: Braendle, Eisenmann, Goetz, Durstewitz, "Continuous-time piecewise-linea
 networks", ICML 2026, arXiv 2602.15649.
 
 Inside one region the flow is affine and is evaluated as the action of the exponential of the
-augmented generator [[W_s, h], [0, 0]], expanded to rounding. A step is accepted only with a certificate
-that no rectified unit changes sign within it: with |d2z_i/dt2| <= K_i on a piece of length D, the
-unit has no zero where both ends have one sign and exceed K_i D^2 / 8 in size. Pieces without
-certificate are halved; where the unit is monotone the zero is found to rounding. The region code is
-carried as discrete state: at a crossing z_i becomes exactly 0 and bit i flips, so that nothing has to be
-nudged across a boundary, and a zero at the start of a step is divided out of the series.
-
-Because the field is continuous, saltation matrices are identities and the derivative of a later state
-with respect to a crossing time vanishes: Jacobians are plain products of region exponentials.
+augmented generator [[W_s, h], [0, 0]], expanded to rounding. A step is accepted only with a
+certificate that no rectified unit changes sign within it: with |d2z_i/dt2| <= K_i on a piece of
+length D, the unit has no zero where both ends have one sign and exceed K_i D^2 / 8 in size. Pieces
+without certificate are halved; where the unit is monotone the zero is found to rounding. The region
+code is carried as discrete state: at a crossing z_i becomes exactly 0 and bit i flips, so nothing
+has to be nudged across a boundary, and a zero at the start of a step is divided out of the series.
+Stiff fields that stay long in one region are crossed in certified leaps by repeated squaring.
 
 Differs from the paper in: no eigen-decomposition (singular and defective regions need no
 perturbation), no interval Newton, no time nudge, no division by dz_i/dt at crossings.
@@ -113,8 +111,8 @@ def flow(
     times : array of shape (K,)
         Strictly increasing output times; they have no influence on the solution.
     controls : array of shape (K, n_inputs), optional
-        Row k is the input on [times[k], times[k + 1]); the last row is not used. A single row (n_inputs,)
-        is held throughout.
+        Row k is the input on [times[k], times[k + 1]); the last row is not used. A single row
+        (n_inputs,) is held throughout.
     max_norm : float
         The run stops, without an error, where the norm of the state passes this value.
     tol : float
@@ -130,7 +128,9 @@ def flow(
 
     Examples
     --------
-    >>> field = PiecewiseLinearField(A=[-1.0, 0.0], W=[[0.0, 1.0], [0.0, 0.0]], h=[0.0, 1.0], n_relu=1)
+    >>> field = PiecewiseLinearField(
+    ...     A=[-1.0, 0.0], W=[[0.0, 1.0], [0.0, 0.0]], h=[0.0, 1.0], n_relu=1
+    ... )
     >>> run = flow(field, [0.0, -1.0], [0.0, 1.0, 2.0])
     >>> run.states.round(6)
     array([[ 0.      , -1.      ],
@@ -142,17 +142,28 @@ def flow(
     z0_M, times_K, drives = _checked(field, z0, times, controls)
     if not max_norm > 0 or not tol > 0:
         raise ParameterError(f"max_norm={max_norm} and tol={tol} must both be positive.")
-    status, t, filled, states, codes, n, at, units, at_states, before = advance(
-        field.A, field.W, drives, field.code(z0_M), z0_M, times_K, float(max_norm), float(tol)
+    M, P, K = field.n_units, field.n_relu, times_K.size
+    states, codes = np.full((K, M), np.nan), np.zeros((K, P), dtype=np.bool_)
+    status, t, _, n_flips, log = advance(
+        field.A,
+        field.W,
+        drives,
+        field.code(z0_M),
+        z0_M,
+        times_K,
+        float(max_norm),
+        float(tol),
+        states,
+        codes,
     )
     if status == STALLED:
         raise NumericalError(
-            f"Time does not advance beyond t={t}: the rates of the field (up to {np.abs(field.W).max():.3g}) are too "
-            "fast for double precision. Rescale time, for instance flow(field, z0, times - times[0])."
+            f"Time does not advance beyond t={t}: the rates of the field (entries of W up to "
+            f"{np.abs(field.W).max():.3g}) are too fast for double precision at this time. "
+            "Start the clock at zero: flow(field, z0, times - times[0])."
         )
-    events = _grouped(field, at[:n], units[:n], at_states[:n], before[:n])
+    events = _grouped(field, log[:n_flips])
     escaped = float(t) if status == ESCAPED else None
-    codes[filled:] = False
     return Flow(times_K, states, codes, events, escaped)
 
 
@@ -185,8 +196,8 @@ def _checked(
     held = u.ndim == 1
     if u.shape != ((field.n_inputs,) if held else (times_K.size, field.n_inputs)):
         raise ParameterError(
-            f"controls has shape {u.shape}; needed is ({times_K.size}, {field.n_inputs}), one row per "
-            f"time, or ({field.n_inputs},) for an input that is held throughout."
+            f"controls has shape {u.shape}; needed is ({times_K.size}, {field.n_inputs}), one row "
+            f"per time, or ({field.n_inputs},) for an input that is held throughout."
         )
     used = u if held else u[: max(times_K.size - 1, 1)]
     if not np.isfinite(used).all():
@@ -195,20 +206,19 @@ def _checked(
     return z0_M, times_K, drives if held or (drives[:-1] != drives[0]).any() else drives[:1]
 
 
-def _grouped(
-    field: PiecewiseLinearField, at: Array, units: NDArray[np.int64], states: Array, before: Codes
-) -> Events:
+def _grouped(field: PiecewiseLinearField, log: Array) -> Events:
     """Single flips as events: flips at one time share the region left and the region entered."""
-    first = field.n_units - field.n_relu
-    n = at.size
-    after = before.copy()
-    after[np.arange(n), units - first] ^= True
+    M, n, rows = field.n_units, len(log), np.arange(len(log))
+    at, units, states = log[:, 0].copy(), log[:, 1].astype(np.int64), log[:, 2 : 2 + M].copy()
+    before = log[:, 2 + M :].astype(np.bool_)
+    after, bit = before.copy(), units - (M - field.n_relu)
+    after[rows, bit] ^= True
     _, start, group = np.unique(at, return_index=True, return_inverse=True)
-    last = np.append(start[1:], n) - 1
     if start.size < n:
+        last = np.append(start[1:], n) - 1
         before, after, states = before[start][group], after[last][group], states[last][group]
-        flipped = before[np.arange(n), units - first] != after[np.arange(n), units - first]
-        _, kept = np.unique(np.stack((group, units)), axis=1, return_index=True)
-        keep = np.sort(kept[flipped[kept]])
+        changed = np.flatnonzero(before[rows, bit] != after[rows, bit])
+        _, kept = np.unique(np.stack((group, units))[:, changed], axis=1, return_index=True)
+        keep = changed[kept]
         at, units, states, before, after = (v[keep] for v in (at, units, states, before, after))
-    return Events(at.copy(), units.copy(), states.copy(), before.copy(), after.copy())
+    return Events(at, units, states, before, after)
