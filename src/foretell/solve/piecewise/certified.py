@@ -220,5 +220,6 @@ def _grouped(field: PiecewiseLinearField, log: Array) -> Events:
         changed = np.flatnonzero(before[rows, bit] != after[rows, bit])
         _, kept = np.unique(np.stack((group, units))[:, changed], axis=1, return_index=True)
         keep = changed[kept]
-        at, units, states, before, after = (v[keep] for v in (at, units, states, before, after))
+        at, units, states = at[keep], units[keep], states[keep]
+        before, after = before[keep], after[keep]
     return Events(at, units, states, before, after)

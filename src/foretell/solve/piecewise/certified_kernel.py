@@ -2,7 +2,7 @@
 
 Every step expands the exact flow of one region about the present state,
 
-    z(t + D s) = sum_k b_k s^k,  0 <= s <= 1,   b_0 = z,  b_1 = D F(z),  b_(k+1) = D W_s b_k / (k+1),
+    z(t + D s) = sum_k b_k s^k,  0 <= s <= 1,  b_0 = z,  b_1 = D F(z),  b_(k+1) = D W_s b_k / (k+1),
 
 which is the action of the exponential of the augmented generator [[W_s, h], [0, 0]]. With
 D ||W_s|| <= 2 the terms fall below rounding after about 25 orders, for every W_s, singular and
@@ -158,7 +158,7 @@ def first_crossing(f: Array, end: float, touch: float, noise: float) -> float:
     """First s in (0, end] where the polynomial f passes from >= 0 to < 0; 2.0 when there is none.
 
     March from the left over pieces [a, a + w]. With |f''| <= K on [0, 1] a piece has no root when
-    both ends exceed K w^2 / 8, and is monotone when |f'(middle)| > K w / 2. Anything else is halved,
+    both ends exceed K w^2 / 8, and is monotone when |f'(middle)| > K w / 2. All else is halved,
     until a dip that could hide in the piece is less than `touch` deep: a touch, not a crossing.
     """
     bend, rest = 0.0, 0.0
