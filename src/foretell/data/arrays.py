@@ -133,8 +133,8 @@ def _matrix(given: Any, what: str, i: int, several: bool) -> Array:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{place} is not a table of numbers ({error}). Give an array of shape (T, N) whose rows "
-            "all have the same length."
+            f"{place} is not a table of numbers ({error}). Give an array of shape (T, N) whose "
+            "rows all have the same length."
         ) from error
     if array.ndim == 1:
         array = array[:, None]
@@ -171,8 +171,9 @@ def _times(times: Any, lengths: list[int], several: bool) -> tuple[list[Array], 
             raise DataError(f"times{where} has shape {t.shape}; needed is ({n},).")
         if t.size != n:
             raise DataError(
-                f"times{where} has {t.size} entries and values{where} has {n} rows; every row needs "
-                f"one time stamp. Check that both start at the same row: times{where}[:{min(t.size, n)}]."
+                f"times{where} has {t.size} entries and values{where} has {n} rows; every row "
+                "needs one time stamp. Cut the longer one where they stop to agree: "
+                f"[:{min(t.size, n)}]."
             )
     if any(t.dtype.kind == "M" for t in arrays):
         return seconds_from_first(arrays), "s"

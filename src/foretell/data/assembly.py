@@ -211,9 +211,9 @@ def _merge(
 
 def _rows_to_keep(mask_TN: BoolArray, controls_TK: Array | None) -> BoolArray:
     """Rows with a value; after the first of them also rows at which a control changes."""
-    keep: BoolArray = mask_TN.any(axis=1)
+    keep = np.asarray(mask_TN.any(axis=1))
     if controls_TK is not None and keep.any() and not keep.all():
         changed = np.concatenate(([False], (np.diff(controls_TK, axis=0) != 0).any(axis=1)))
         changed[: int(keep.argmax())] = False
-        keep |= changed
+        return keep | changed
     return keep

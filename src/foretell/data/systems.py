@@ -259,7 +259,8 @@ def piecewise_linear(
     Examples
     --------
     >>> field = pl_fitzhugh_nagumo_field()
-    >>> run = piecewise_linear(field, 40, step=0.5, initial=[0, 0, -0.125, -0.625], names=["v", "w"])
+    >>> start = [0, 0, -0.125, -0.625]
+    >>> run = piecewise_linear(field, 40, step=0.5, initial=start, names=["v", "w"])
     >>> run.n_variables
     2
     """
@@ -319,8 +320,8 @@ def lif_neuron(
     rate = step / (resistance * capacitance)
     if not 0 < rate < 1:
         raise ParameterError(
-            f"step={step} and resistance x capacitance={resistance * capacitance:.4g} s do not fit: "
-            "Euler's rule needs a step above 0 and shorter than that time constant."
+            f"step={step} does not fit resistance x capacitance={resistance * capacitance:.4g} "
+            "s: Euler's rule needs a step above 0 and shorter than that time constant."
         )
     voltage = np.empty(n_samples)
     v = initial
@@ -381,7 +382,8 @@ def _grid(n_samples: int, step: float, transient: float, max_step: float) -> tup
         raise ParameterError(f"n_samples={n_samples} must be at least 2.")
     if not (step > 0 and max_step > 0 and transient >= 0):
         raise ParameterError(
-            f"step={step} and max_step={max_step} must be positive, transient={transient} not negative."
+            f"step={step} and max_step={max_step} must be positive and transient={transient} "
+            "zero or more."
         )
     return int(np.ceil(transient / step)), int(np.ceil(step / max_step))
 

@@ -199,9 +199,9 @@ class Trajectories:
     @classmethod
     def from_csv(cls, path: str | PathLike[str], **options: Any) -> Trajectories:
         """Read a text table; see `foretell.data.tables.read_csv` for the options."""
-        from foretell.data.tables import read_csv
+        from foretell.data import tables
 
-        return read_csv(path, **options)
+        return tables.read_csv(path, **options)
 
     @classmethod
     def from_frame(cls, frame: Any, **options: Any) -> Trajectories:
@@ -347,9 +347,9 @@ class Trajectories:
             tail = max(head, int(np.searchsorted(t, cut + gap, side="left")))
             if head < 2 or t.size - tail < 2:
                 raise DataError(
-                    f"Recording {label!r} with {t.size} rows splits into {head} and {t.size - tail} "
-                    f"at fraction={fraction}, gap={gap}; both parts need at least 2 rows. Use "
-                    "another fraction, a smaller gap, or leave this recording out with select()."
+                    f"Recording {label!r} with {t.size} rows splits into {head} and "
+                    f"{t.size - tail} at fraction={fraction}, gap={gap}; both parts need at least "
+                    "2 rows. Use another fraction, a smaller gap, or leave it out with select()."
                 )
             first.append(slice(0, head))
             rest.append(slice(tail, t.size))
