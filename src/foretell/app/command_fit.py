@@ -1,0 +1,125 @@
+"""``foretell fit``: check the request, run the fit, say what came out."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from foretell.app.console import ProgressView, results
+from foretell.app.fitting import Origin, check_time_given, fit_study
+from foretell.app.folder import FitFolder
+from foretell.app.planning import make_plan
+from foretell.app.study import Study
+from foretell.app.summary import summarise, to_json
+from foretell.app.words import GRADE_WORDS
+from foretell.core.errors import DataError
+from foretell.data import Trajectories
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """The options of ``foretell fit`` that decide the result."""
+
+    file: Path
+    out: Path
+    time: str | None = None
+    group: str | None = None
+    controls: str | None = None
+    columns: str | None = None
+    effort: int = 3
+    learner: str = "auto"
+    merge_duplicates: bool = False
+
+    def command(self, *, resume: bool = False) -> str:
+        """The command line that makes this request.
+
+        Examples
+        --------
+        >>> FitRequest(Path("my pump.csv"), Path("pump"), time="t").command()
+        "foretell fit 'my pump.csv' --time t --out pump"
+        """
+        words = ["foretell", "fit", self.file.as_posix()]
+        for name in ("time", "group", "controls", "columns"):
+            value = getattr(self, name)
+            words += [f"--{name}", value] if value is not None else []
+        words += ["--out", self.out.as_posix()]
+        words += ["--effort", str(self.effort)] if self.effort != 3 else []
+        words += ["--learner", self.learner] if self.learner != "auto" else []
+        words += ["--merge-duplicates"] if self.merge_duplicates else []
+        words += ["--resume"] if resume else []
+        return shlex.join(words)
+
+    def read(self) -> Trajectories:
+        """Read the file."""
+        if self.file.is_dir():
+            raise DataError(f"{self.file} is a folder; foretell fit needs one file with a table.")
+        if not self.file.exists():
+            raise DataError(f"There is no file {self.file} (looked in {Path.cwd()}).")
+        data = Trajectories.read(
+            self.file,
+            time=self.time,
+            group=self.group,
+            controls=_names(self.controls) or (),
+            columns=_names(self.columns),
+            merge_duplicates=self.merge_duplicates,
+        )
+        check_time_given(data, self.time)
+        return data
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> Study:
+    """Carry the request out; raises ForetellError or KeyboardInterrupt with a message."""
+    folder = FitFolder(request.out)
+    try:
+        with ProgressView() as view:
+            view.stage(f"Reading {request.file}")
+            data = request.read()
+            view.say(f"  {data!r}"[2:].strip("<>"))
+            plan = make_plan(data, learner=request.learner, effort=request.effort)
+            for choice in plan.choices:
+                view.say(f"  {choice.what}: {choice.value}")
+            record = {
+                "command": request.command(),
+                "data": data.fingerprint(),
+                "learner": plan.learner,
+                "settings": plan.settings,
+            }
+            folder.claim(record, resume=resume)
+            study = fit_study(
+                data,
+                plan,
+                folder,
+                Origin(request.file.stem, request.file.name, request.command()),
+                listener=view,
+                resume=resume and folder.progress.exists(),
+            )
+            folder.finish(record)
+    except KeyboardInterrupt as stop:
+        saved = "the state is saved. " if folder.progress.exists() else ""
+        kept = folder.record.exists()
+        how = f"Continue with: {request.command(resume=True)}" if kept else "Nothing was written."
+        raise KeyboardInterrupt(f"\nStopped; {saved}{how}".replace("; C", ". C")) from stop
+    if as_json:
+        typer.echo(to_json(summarise(study, folder)), nl=False)
+    else:
+        report(study, folder)
+    return study
+
+
+def report(study: Study, folder: FitFolder, limit: int | None = None) -> None:
+    """Print what came out, for a person."""
+    results(
+        Console(highlight=False),
+        f"{GRADE_WORDS[study.verdict.grade]}. {study.verdict.sentence}",
+        study.findings[:limit],
+        len(study.warnings),
+        [f"Report  {folder.report}", f"Model   {folder.model}"],
+    )

@@ -1,0 +1,165 @@
+"""Compare a fitted model with recordings that it has not seen.
+
+Nothing is forced towards the data: a free run and each forecast start from one recorded state and
+then see only the time stamps and the inputs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretell.app.spectrum import power_spectrum
+from foretell.app.study import Forecasts, HeldOut
+from foretell.core.errors import ForetellWarning
+from foretell.data import Trajectories
+from foretell.dynamics.model import Model
+
+Array = NDArray[np.float64]
+
+_STARTS = 40
+_FEWEST = 500
+_COMPARED = 3  # more coordinates would leave almost every cell of the histogram empty
+_ERROR_LIMIT = 0.4
+_LOST = 1e3  # the error of a run that escaped, in standard deviations
+
+
+def evaluate(
+    model: Model, train: Trajectories, test: Trajectories, *, embedded: bool = False
+) -> HeldOut:
+    """Free run, forecasts and long-run numbers on held-out recordings.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted.
+    train, test : Trajectories
+        In model coordinates; ``train`` gives the scale and the noise floor.
+    embedded : bool
+        Whether the variables are delayed copies of the first one.
+    """
+    from foretell.dynamics.longrun import power_spectrum_hellinger, state_space_divergence
+
+    longest = int(np.argmax([t.size for t in test.times]))
+    test = test.select([longest, *(i for i in range(len(test)) if i != longest)])
+    scale: Array = np.nanstd(np.concatenate(train.values), axis=0)
+    scale = np.asarray(np.where(scale > 0, scale, 1.0), dtype=np.float64)
+    driven = test.controls is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForetellWarning)
+        inputs = test.controls[0] if test.controls else None
+        free = model.simulate(_first_state(test.values[0]), test.times[0], controls=inputs)
+        wanted = test.times[0].size if driven else max(test.n_samples, _FEWEST)
+        long_run = free if driven else _long_run(model, test, wanted)
+        forecast = _forecasts(model, test, scale, 1 if embedded else test.n_variables)
+    before = train.take_rows([slice(-wanted, None)] * len(train))
+    step = test.median_interval
+    dims = slice(0, _COMPARED)
+    return HeldOut(
+        observed=test,
+        free_run=free,
+        long_run=long_run,
+        divergence=float(state_space_divergence(_cells(test, dims), _cells(long_run, dims))),
+        divergence_floor=float(state_space_divergence(_cells(test, dims), _cells(before, dims))),
+        hellinger=float(power_spectrum_hellinger(test, long_run)) if _moves(long_run) else 1.0,
+        hellinger_floor=float(power_spectrum_hellinger(test, before)),
+        state=_state(long_run, wanted, train),
+        spectra=(power_spectrum(test, step=step), power_spectrum(long_run, step=step)),
+        driven_error=_driven_error(test, free, scale) if driven else None,
+        forecast=forecast,
+    )
+
+
+def _first_state(values: Array) -> Array:
+    """First recorded value of every variable."""
+    first = [column[np.flatnonzero(np.isfinite(column))[0]] for column in values.T]
+    return np.array(first)
+
+
+def _long_run(model: Model, test: Trajectories, n: int) -> Trajectories:
+    """As many samples as the held-out part, after a transient."""
+    skip = min(n // 4, 1000)
+    times = test.median_interval * np.arange(n + skip)
+    run = model.simulate(_first_state(test.values[0]), times)
+    return run.take_rows([slice(min(skip, run.times[0].size // 2), None)])
+
+
+def _cells(data: Trajectories, dims: slice) -> list[Array]:
+    return [np.ascontiguousarray(values[:, dims]) for values in data.values]
+
+
+def _moves(run: Trajectories) -> bool:
+    return run.times[0].size >= 16
+
+
+def _state(
+    run: Trajectories, wanted: int, train: Trajectories
+) -> Literal["moving", "settles", "escapes"]:
+    seen, values = np.concatenate(train.values), run.values[0]
+    middle, spread = np.nanmean(seen, axis=0), np.nanstd(seen, axis=0)
+    short = len(values) < wanted
+    if short or not np.isfinite(values).all() or (np.abs(values - middle) > 20 * spread).any():
+        return "escapes"
+    tail = values[-max(len(values) // 4, 2) :]
+    return "settles" if (tail.std(axis=0) < 0.02 * spread).all() else "moving"
+
+
+def _driven_error(test: Trajectories, free: Trajectories, scale: Array) -> float:
+    n = min(len(free.values[0]), len(test.values[0]))
+    error = (free.values[0][:n] - test.values[0][:n]) / scale
+    whole = np.sqrt(np.nanmean(error**2))
+    return float(whole) if n == len(test.values[0]) else float("inf")
+
+
+def _forecasts(model: Model, test: Trajectories, scale: Array, n_scored: int) -> Forecasts:
+    times, values = test.times[0], test.values[0]
+    step = test.median_interval
+    peak = power_spectrum(test).peak
+    n_lead = int(np.clip(2.0 / (peak * step) if peak > 0 else 100, 20, 400))
+    n_lead = min(n_lead, max(5, times.size // 3))
+    lead: Array = step * np.arange(n_lead + 1, dtype=np.float64)
+    whole = np.isfinite(values).all(axis=1)
+    stop = np.searchsorted(times, times + lead[-1], side="right")
+    usable = np.flatnonzero(
+        whole & (times + lead[-1] <= times[-1]) & (stop - np.arange(times.size) > 3)
+    )
+    if not usable.size:
+        nothing = np.full(n_lead + 1, np.nan)
+        return Forecasts(lead, nothing, nothing, float("nan"), ())
+    starts = usable[np.unique(np.linspace(0, usable.size - 1, _STARTS).astype(np.intp))]
+    shown = set(starts[np.linspace(0, starts.size - 1, 5).astype(np.intp)[1:4]].tolist())
+    errors: list[Array] = []
+    kept: list[Array] = []
+    examples = []
+    for start in starts:
+        rows = slice(int(start), int(stop[start]))
+        inputs = test.controls[0][rows] if test.controls else None
+        truth, ahead = values[rows], times[rows] - times[start]
+        run = np.full_like(truth, np.nan)
+        reached = model.simulate(values[start], times[rows], controls=inputs).values[0]
+        run[: len(reached)] = reached
+        seen = np.isfinite(truth[:, :n_scored]).any(axis=1)
+        for guess, found in ((run, errors), (values[start], kept)):
+            miss = np.abs(guess - truth)[seen, :n_scored] / scale[:n_scored]
+            found.append(np.interp(lead, ahead[seen], _mean_error(miss)))
+        if int(start) in shown:
+            examples.append((times[rows], truth[:, 0], run[:, 0]))
+    model_error, persistence = np.nanmedian(errors, axis=0), np.nanmedian(kept, axis=0)
+    beyond = np.array([_first_beyond(lead, error) for error in errors])
+    return Forecasts(lead, model_error, persistence, float(np.median(beyond)), tuple(examples))
+
+
+def _mean_error(miss: NDArray[Any]) -> Array:
+    """Mean over the variables that were recorded; large where the run had escaped."""
+    mean = np.full(len(miss), _LOST)
+    alive = np.isfinite(miss).any(axis=1)
+    mean[alive] = np.nanmean(miss[alive], axis=1)
+    return mean
+
+
+def _first_beyond(lead: Array, error: NDArray[Any]) -> float:
+    over = np.flatnonzero(error > _ERROR_LIMIT)
+    return float(lead[over[0]]) if over.size else float("inf")

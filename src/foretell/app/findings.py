@@ -1,0 +1,232 @@
+"""Say in plain words what was found, how good it is, and what to be careful about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from foretell.app.planning import irregularity
+from foretell.app.study import Analysis, Grade, HeldOut, Plan, Verdict
+from foretell.app.words import amount, count, number
+from foretell.data import Trajectories
+
+# Grades compare with what two stretches of the same recording differ by (the noise floor).
+_GOOD_DIVERGENCE, _FAIR_DIVERGENCE = 1.0, 4.0
+_GOOD_HELLINGER, _FAIR_HELLINGER = 0.15, 0.35
+_GOOD_DRIVEN, _FAIR_DRIVEN = 0.2, 0.5
+
+
+def judge(held: HeldOut) -> Verdict:
+    """Grade the model on the held-out part and say so in one or two sentences."""
+    if held.state == "escapes":
+        return Verdict(
+            "poor",
+            "Left alone, the model runs away from everything that was recorded. Its short "
+            "forecasts "
+            "may still help, but it does not describe the system.",
+        )
+    if held.driven_error is not None:
+        grade = _grade(held.driven_error, _GOOD_DRIVEN, _FAIR_DRIVEN)
+        share = f"{100 * held.driven_error:.0f}\u00a0% of a standard deviation"
+        tail = {
+            "good": "It follows the inputs closely.",
+            "fair": "It follows the inputs, with errors that matter.",
+            "poor": "It does not follow the inputs well enough to be used.",
+        }[grade]
+        return Verdict(
+            grade,
+            "Given only the inputs, the model reproduces the held-out recording with an error "
+            f"of {share}. " + tail,
+        )
+    if held.state == "settles" and held.spectra[0].peak > 0:
+        return Verdict(
+            "poor",
+            "Left alone, the model comes to rest, while the recorded system keeps moving. Use more "
+            "effort, or more data.",
+        )
+    shape = _grade(held.divergence - held.divergence_floor, _GOOD_DIVERGENCE, _FAIR_DIVERGENCE)
+    rhythm = _grade(held.hellinger - held.hellinger_floor, _GOOD_HELLINGER, _FAIR_HELLINGER)
+    grade = max(shape, rhythm, key=("good", "fair", "poor").index)
+    said = {
+        "good": "Left alone, the model moves through the same states, in the same rhythm, as the "
+        "part of the recording that it has not seen.",
+        "fair": "Left alone, the model keeps the main shape and rhythm of the part that it has not "
+        "seen, but not the details.",
+        "poor": "Left alone, the model moves differently from the part of the recording that it "
+        "has "
+        "not seen. Use more effort, or more data, before relying on it.",
+    }[grade]
+    if grade == "fair" and shape != rhythm:
+        said = (
+            "Left alone, the model keeps the shape of the part that it has not seen, but its "
+            "rhythm "
+            "is off."
+            if shape == "good"
+            else "Left alone, the model keeps the rhythm of the part that it has not seen, but "
+            "visits "
+            "its states in other proportions."
+        )
+    return Verdict(grade, said)
+
+
+def _grade(value: float, good: float, fair: float) -> Grade:
+    if not np.isfinite(value):
+        return "poor"
+    return "good" if value <= good else "fair" if value <= fair else "poor"
+
+
+def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str, ...]:
+    """Three to five findings: quality, attractor, period, equilibria, forecast."""
+    unit = data.time_unit
+    found = [_quality(held), _attractor(held, analysis, unit)]
+    rhythm = _period(held, analysis, unit)
+    found += [rhythm] if rhythm else []
+    if analysis.equilibria is not None:
+        found.append(_equilibria(analysis.equilibria))
+    if np.isfinite(held.forecast.valid_time) and held.forecast.valid_time > 0:
+        found.append(
+            "A forecast stays within 0.4 standard deviations for "
+            f"{amount(held.forecast.valid_time, unit, 2)} "
+            "(median over held-out starts)."
+        )
+    return tuple(found)
+
+
+def _quality(held: HeldOut) -> str:
+    if held.driven_error is not None:
+        return (
+            f"On held-out data, driven by the recorded inputs alone, the error is "
+            f"{number(held.driven_error, 2)} standard deviations."
+        )
+    return (
+        f"On held-out data the free run has state-space divergence {number(held.divergence, 2)} "
+        "and "
+        f"spectrum distance {number(held.hellinger, 2)}; two stretches of the recording itself "
+        "differ by "
+        f"{number(held.divergence_floor, 2)} and {number(held.hellinger_floor, 2)}."
+    )
+
+
+def best_cycle(analysis: Analysis) -> Any | None:
+    """The stable, well-resolved cycle, if there is one."""
+    good = [c for c in analysis.cycles or () if c.stable and c.quality == "good"]
+    return good[0] if good else None
+
+
+def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
+    cycle = best_cycle(analysis)
+    stable = (
+        [] if analysis.equilibria is None else [e for e in analysis.equilibria.items if e.stable]
+    )
+    if held.state == "escapes":
+        return "The free run escapes: the model has no attractor where the data are."
+    if held.state == "settles":
+        where = (
+            f" at one of its {count(len(stable), 'stable equilibrium')}" if len(stable) > 1 else ""
+        )
+        return f"The free run comes to rest{where or ' at a stable equilibrium'}."
+    if cycle is not None:
+        mu = np.abs(np.delete(cycle.multipliers, int(np.argmin(np.abs(cycle.multipliers - 1.0)))))
+        rest = (
+            f"; a disturbance shrinks to {100 * float(mu.max()):.2g}\u00a0% in one round"
+            if mu.size
+            else ""
+        )
+        return (
+            f"The attractor is a stable limit cycle with period {amount(cycle.period, unit, 4)}, "
+            f"crossing {count(int(cycle.n_crossings), 'region boundary')}{rest}."
+        ).replace("boundarys", "boundaries")
+    if analysis.exponents is not None and len(analysis.exponents.exponents):
+        largest = float(analysis.exponents.exponents[0])
+        error = float(analysis.exponents.standard_errors[0])
+        rate = f"{number(largest, 2)} ± {number(error, 2)}{f' per {unit}' if unit else ''}"
+        if largest > 2 * error:
+            return (
+                f"The attractor is chaotic: the largest Lyapunov exponent is {rate}, so small "
+                f"differences grow by a factor e every {amount(1 / largest, unit, 2)}."
+            )
+        return (
+            f"The free run keeps moving without being chaotic (largest Lyapunov exponent {rate}); "
+            "no single closed cycle was confirmed."
+        )
+    return "The free run keeps moving; this learner cannot say on what kind of attractor."
+
+
+def _period(held: HeldOut, analysis: Analysis, unit: str) -> str:
+    peak, own = held.spectra[0].peak, held.spectra[1].peak
+    if peak <= 0 or held.driven_error is not None:
+        return ""
+    cycle = best_cycle(analysis)
+    period = cycle.period if cycle is not None else 1 / own if own > 0 else 0.0
+    if period <= 0:
+        return ""
+    ratio = period * peak
+    turns = max(1, round(ratio))
+    off = 100 * (ratio / turns - 1)
+    who = "The cycle of the model" if cycle is not None else "The dominant period of the model"
+    several = f", {turns} rounds of the data," if turns > 1 else ""
+    return (
+        f"{who} takes {amount(period, unit)}{several} against {amount(turns / peak, unit)} in the "
+        f"held-out data ({off:+.1f}\u00a0%)."
+    ).replace("(-", "(−")
+
+
+def _equilibria(found: Any) -> str:
+    n, stable = len(found.items), sum(bool(e.stable) for e in found.items)
+    if n == 0:
+        return "The model has no equilibrium."
+    certain = "; there are no others" if found.completeness == "complete" else ""
+    kinds = (
+        f"{stable} stable, {n - stable} unstable" if n > 1 else "stable" if stable else "unstable"
+    )
+    return f"The model has {count(n, 'equilibrium')} ({kinds}){certain}."
+
+
+def caution(
+    recordings: Trajectories, plan: Plan, held: HeldOut, analysis: Analysis, extra: Sequence[str]
+) -> tuple[str, ...]:
+    """Warnings in plain words."""
+    said = list(extra)
+    unit, median = recordings.time_unit, recordings.median_interval
+    widest = max(float(np.diff(t).max()) for t in recordings.times)
+    if widest > 50 * median:
+        said.append(
+            f"There is a gap of {amount(widest, unit)} without samples, {widest / median:.0f} "
+            "times the "
+            "median interval. The model has to guess what happened inside it."
+        )
+    if plan.learner == "alrnn" and irregularity(recordings) > 0.05:
+        said.append(
+            "The stamps are irregular, but alrnn moves in equal steps. Use --learner cplrnn."
+        )
+    period = 1 / held.spectra[0].peak if held.spectra[0].peak > 0 else 0.0
+    span = max(float(t[-1] - t[0]) for t in held.observed.times)
+    if period and span < 10 * period:
+        said.append(
+            f"The held-out part covers only {span / period:.1f} periods, so the long-run numbers "
+            "are "
+            "rough. Record longer."
+        )
+    if period and period < 6 * median:
+        said.append(
+            f"There are only {period / median:.1f} samples in one period. Sample faster if you can."
+        )
+    if held.divergence_floor > 4:
+        said.append(
+            "The training part and the held-out part differ a lot themselves: the system may have "
+            "drifted, or the recording may be too short."
+        )
+    doubtful = sum(c.quality != "good" for c in analysis.cycles or ())
+    if doubtful:
+        said.append(
+            f"{count(doubtful, 'limit cycle').capitalize()} carry the flag check: one of the "
+            "identities that a true cycle obeys is not met closely."
+            if doubtful > 1
+            else "One limit cycle carries the flag check: an identity that a true cycle obeys is "
+            "not "
+            "met closely."
+        )
+    said += analysis.failures
+    return tuple(dict.fromkeys(s for s in said if not s.startswith("the longest gap")))

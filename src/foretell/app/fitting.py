@@ -1,0 +1,215 @@
+"""From a recording to a checked model with a report: the work behind ``foretell fit``.
+
+read -> choose -> split and embed -> fit -> check on held-out data -> analyse -> say -> write
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from foretell.app.analysis import analyse
+from foretell.app.evaluation import evaluate
+from foretell.app.findings import caution, describe, judge
+from foretell.app.folder import FitFolder
+from foretell.app.planning import LEARNERS
+from foretell.app.report import render
+from foretell.app.study import Plan, Provenance, Study
+from foretell.app.summary import summarise, to_json
+from foretell.core.errors import DataError, ForetellWarning
+from foretell.core.files import write_text_atomic
+from foretell.core.progress import Progress
+from foretell.data import Trajectories, delay_embed
+from foretell.dynamics.model import Model
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the caller knows about where the recording comes from."""
+
+    title: str
+    source: str
+    command: str
+    citations: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Trainable(Model, Protocol):
+    """A model that tells how its fit goes on, and can be stopped and resumed."""
+
+    def fit(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        on_step: Callable[[Progress], None] | None = None,
+        checkpoint: Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from recordings."""
+        ...
+
+
+class Listener:
+    """What a fit tells while it runs; the command line shows it. Does nothing by default."""
+
+    def stage(self, text: str) -> None:
+        """A new stage begins."""
+
+    def step(self, progress: Progress) -> None:
+        """The fit moved on."""
+
+
+def build(plan: Plan) -> Trainable:
+    """The learner of a plan, not yet fitted."""
+    import foretell.dynamics
+
+    learner: Trainable = getattr(foretell.dynamics, LEARNERS[plan.learner])(**plan.settings)
+    return learner
+
+
+def check_time_given(data: Trajectories, time_column: str | None) -> None:
+    """Refuse a table in which the time column was probably forgotten."""
+    if time_column is not None:
+        return
+    for n, name in enumerate(data.names):
+        if all(bool((np.diff(v[:, n]) > 0).all()) for v in data.values):
+            raise DataError(
+                f"Column {name!r} rises in every row, so it looks like the time stamps, but no "
+                "time "
+                f"column was named. Add: --time {name!r}"
+            )
+
+
+def prepare(data: Trajectories, plan: Plan) -> tuple[Trajectories, Trajectories]:
+    """Training part and held-out part in model coordinates; no lagged copy crosses the split."""
+    first, rest = data.split(plan.fraction, gap=plan.gap)
+    if plan.embedding_dimension > 1:
+        first = delay_embed(first, dimension=plan.embedding_dimension, lag=plan.lag)
+        rest = delay_embed(rest, dimension=plan.embedding_dimension, lag=plan.lag)
+    return first, rest
+
+
+def fit_study(
+    data: Trajectories,
+    plan: Plan,
+    folder: FitFolder,
+    origin: Origin,
+    *,
+    listener: Listener | None = None,
+    resume: bool = False,
+    learner: Callable[[Plan], Trainable] = build,
+) -> Study:
+    """Fit, check, analyse and write the folder.
+
+    Parameters
+    ----------
+    data : Trajectories
+        As read.
+    plan : Plan
+        From ``make_plan``.
+    folder : FitFolder
+        Claimed by the caller.
+    origin : Origin
+        Title, source and command for the report.
+    listener : Listener, optional
+        Hears about stages and updates.
+    resume : bool
+        Continue from the state that an interrupted fit left.
+    learner : callable
+        Makes the unfitted model of a plan.
+
+    Returns
+    -------
+    Study
+        What was written.
+    """
+    hear = listener or Listener()
+    began = time.perf_counter()
+    train, test = prepare(data, plan)
+    curve: list[tuple[int, float, float | None]] = []
+    seconds = [0.0]
+
+    def on_step(progress: Progress) -> None:
+        curve.append((progress.step, progress.loss, progress.score))
+        seconds[0] = progress.seconds
+        hear.step(progress)
+
+    hear.stage("Fitting")
+    model = learner(plan)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ForetellWarning)
+        model.fit(train, on_step=on_step, checkpoint=folder.progress, resume=resume)
+        hear.stage("Comparing with the held-out part")
+        held = evaluate(model, train, test, embedded=plan.embedding_dimension > 1)
+    heard = [str(w.message) for w in caught if issubclass(w.category, ForetellWarning)]
+    hear.stage("Solving for equilibria and cycles")
+    analysis = analyse(model)
+    hear.stage("Writing the report")
+    study = Study(
+        title=origin.title,
+        recordings=data,
+        train=train,
+        plan=plan,
+        held_out=held,
+        analysis=analysis,
+        verdict=judge(held),
+        findings=describe(held, analysis, data),
+        warnings=caution(data, plan, held, analysis, (*data.notes, *heard)),
+        learning=_shortened(curve),
+        provenance=Provenance(
+            created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+            versions=_versions(),
+            source=origin.source,
+            fingerprint=data.fingerprint(),
+            command=origin.command,
+            fit_seconds=seconds[0],
+            total_seconds=time.perf_counter() - began,
+            updates=curve[-1][0] if curve else int(plan.settings.get("max_updates", 0)),
+            random_state=int(plan.settings.get("random_state", 0)),
+        ),
+        citations=(*_citations(model), *origin.citations),
+    )
+    model.save(folder.model)
+    write(study, folder)
+    return study
+
+
+def write(study: Study, folder: FitFolder) -> None:
+    """Write report and summary of a study."""
+    write_text_atomic(folder.report, render(study, folder.model.as_posix()))
+    write_text_atomic(folder.summary, to_json(summarise(study, folder)))
+
+
+def _citations(model: Model) -> tuple[str, ...]:
+    keys: Sequence[str] = getattr(model, "citations", ())
+    return tuple(keys)
+
+
+def _shortened(curve: Sequence[Any], n: int = 300) -> tuple[Any, ...]:
+    stride = max(1, -(-len(curve) // n))
+    return (*curve[::stride], curve[-1]) if curve else ()
+
+
+def _versions() -> dict[str, str]:
+    found = {"foretell": "unknown", "python": python_version()}
+    for package in ("foretell", "numpy", "scipy", "numba"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def retitled(study: Study, findings: tuple[str, ...]) -> Study:
+    """The same study with other findings in words."""
+    return replace(study, findings=findings)

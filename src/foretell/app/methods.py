@@ -1,0 +1,52 @@
+"""The table of methods: the command line's only registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: its name on the command line, its class, its page, and what it is."""
+
+    name: str
+    public: str
+    docs: str
+    summary: str
+
+
+METHODS = (
+    Method(
+        "cplrnn",
+        "foretell.CPLRNN",
+        "docs/methods/cplrnn.md",
+        "continuous-time piecewise-linear RNN; irregular stamps, exact analysis",
+    ),
+    Method(
+        "alrnn",
+        "foretell.ALRNN",
+        "docs/methods/cplrnn.md",
+        "discrete almost-linear RNN; a reference for even stamps",
+    ),
+    Method(
+        "neural-ode",
+        "foretell.ReLUNeuralODE",
+        "docs/methods/cplrnn.md",
+        "the same vector field integrated by RK4; a reference",
+    ),
+)
+
+
+def show_methods() -> None:
+    """Print the table."""
+    import typer
+
+    wide = [max(len(row) for row in column) for column in zip(*map(_cells, METHODS), strict=True)]
+    for method in METHODS:
+        name, public, docs = (text.ljust(n) for text, n in zip(_cells(method), wide, strict=True))
+        typer.echo(f"{name}  {public}  {docs.rstrip()}")
+        typer.echo(f"{'':{wide[0]}}  {method.summary}")
+
+
+def _cells(method: Method) -> tuple[str, str, str]:
+    return method.name, method.public, method.docs

@@ -1,0 +1,165 @@
+"""Decide how to cut, embed and fit a recording, and say why in words.
+
+One dial: ``effort`` 1..5 sets the number of updates and the size of the model. Everything else
+follows from the data by the simple rules below, and every choice is shown in the report.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foretell.app.methods import METHODS
+from foretell.app.study import Choice, Plan
+from foretell.app.words import amount, number
+from foretell.core.errors import DataError, ParameterError
+from foretell.data import Trajectories
+
+LEARNERS = {method.name: method.public.removeprefix("foretell.") for method in METHODS}
+EFFORTS = {
+    1: (1_200, 8, 4),
+    2: (6_000, 12, 5),
+    3: (25_000, 15, 8),
+    4: (80_000, 20, 10),
+    5: (240_000, 20, 12),
+}
+FRACTION = 0.7
+_FEWEST = 100
+_EMBEDDED = 5
+
+
+def irregularity(data: Trajectories) -> float:
+    """Standard deviation of the time between samples as a share of its mean, gaps left out."""
+    steps = np.concatenate([np.diff(t) for t in data.times])
+    steps = steps[steps <= 10 * np.median(steps)]
+    return float(steps.std() / steps.mean())
+
+
+def make_plan(
+    data: Trajectories,
+    *,
+    learner: str = "auto",
+    effort: int = 3,
+    random_state: int = 0,
+    updates: int | None = None,
+) -> Plan:
+    """Choose embedding, split, learner and settings for a recording.
+
+    Parameters
+    ----------
+    data : Trajectories
+        As read.
+    learner : str
+        ``"auto"`` or a key of ``LEARNERS``.
+    effort : int
+        1 (seconds) to 5 (half an hour).
+    random_state : int
+        Seed of the fit.
+    updates : int, optional
+        Overrides the number of updates of the effort.
+
+    Raises
+    ------
+    DataError
+        When there are too few rows to fit and to check a model.
+    ParameterError
+        For an unknown learner or effort.
+    """
+    if effort not in EFFORTS:
+        raise ParameterError(f"effort={effort} is not one of 1, 2, 3, 4, 5. Write for example 3.")
+    if learner != "auto" and learner not in LEARNERS:
+        known = ", ".join(["auto", *LEARNERS])
+        raise ParameterError(f"There is no learner {learner!r}. Choose one of: {known}.")
+    longest = max(t.size for t in data.times)
+    if longest < _FEWEST:
+        raise DataError(
+            f"The longest recording has {longest} rows; at least {_FEWEST} are needed to fit a "
+            "model "
+            "and to check it on a part that it has not seen. Record longer, or sample faster."
+        )
+    choices: list[Choice] = []
+    dimension, lag = _embedding(data, choices)
+    gap = _gap(data, dimension, lag)
+    choices.append(
+        Choice(
+            "Split",
+            f"{100 * FRACTION:.0f}\u00a0% / {100 - 100 * FRACTION:.0f}\u00a0% in time",
+            "random rows would leak: neighbours are almost copies"
+            + (f"; {amount(gap, data.time_unit, 2)} between the parts are left out" if gap else ""),
+        )
+    )
+    name, why = _learner(data, learner)
+    choices.append(Choice("Learner", name, why))
+    n_updates, extra, n_relu = EFFORTS[effort]
+    n_updates = updates or n_updates
+    n_observed = dimension if dimension > 1 else data.n_variables
+    train_rows = int(FRACTION * longest * 0.8)
+    length = int(np.clip(train_rows // 3, 20, 200))
+    settings = {
+        "latent_dim": n_observed + extra,
+        "n_relu": n_relu,
+        "sequence_length": length,
+        "max_updates": n_updates,
+        "random_state": random_state,
+    }
+    choices.append(
+        Choice(
+            "Size",
+            f"{n_observed + extra} units, {n_relu} rectified",
+            f"effort {effort}: {n_observed} observed and {extra} hidden; each rectified unit can "
+            "divide the state space once",
+        )
+    )
+    choices.append(
+        Choice(
+            "Training",
+            f"{number(float(n_updates), 9)} updates",
+            f"effort {effort}; windows of {length} samples; the parameters with the best free run "
+            "on the last fifth of the training part are kept",
+        )
+    )
+    return Plan(name, settings, effort, dimension, lag, gap, FRACTION, tuple(choices))
+
+
+def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:
+    if data.n_variables > 1:
+        why = f"{data.n_variables} variables are recorded; hidden units can add what they leave out"
+        choices.append(Choice("Delay embedding", "none", why))
+        return 1, 0.0
+    from foretell.data import choose_lag
+
+    first, _ = data.split(FRACTION)
+    lag = float(choose_lag(first))
+    shortest = min(float(t[-1] - t[0]) for t in first.times)
+    lag = min(lag, shortest / (4 * _EMBEDDED))
+    choices.append(
+        Choice(
+            "Delay embedding",
+            f"{_EMBEDDED} copies, {amount(lag, data.time_unit, 3)} apart",
+            f"one variable alone does not say where the system is going; {data.names[0]} and its "
+            "own "
+            "past do. At this lag the signal has forgotten most of its present",
+        )
+    )
+    return _EMBEDDED, lag
+
+
+def _gap(data: Trajectories, dimension: int, lag: float) -> float:
+    shortest = min(float(t[-1] - t[0]) for t in data.times)
+    wanted = max((dimension - 1) * lag, 10 * data.median_interval)
+    return float(min(wanted, 0.05 * shortest)) if shortest > 0 else 0.0
+
+
+def _learner(data: Trajectories, wanted: str) -> tuple[str, str]:
+    if wanted != "auto":
+        return wanted, "you asked for it"
+    uneven = irregularity(data)
+    if uneven > 0.05:
+        return "cplrnn", (
+            f"the time between samples varies (by {100 * uneven:.0f}\u00a0%); it moves in "
+            "continuous time "
+            "and uses the stamps as they are"
+        )
+    return "cplrnn", (
+        "its equilibria, cycles and exponents can be solved for; the stamps are even, so alrnn "
+        "would fit about as well and train faster"
+    )

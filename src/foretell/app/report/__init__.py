@@ -1,0 +1,5 @@
+"""The report: one HTML file that needs nothing else."""
+
+from foretell.app.report.page import render
+
+__all__ = ["render"]

@@ -1,0 +1,227 @@
+"""Put the words, tables and figures of a study into one HTML page."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from foretell.app.report import figures, tables
+from foretell.app.study import Study
+from foretell.app.words import GRADE_WORDS, amount, count, frequency_unit, listing, number, seconds
+from foretell.core.citations import citation
+
+
+def render(study: Study, model_path: str) -> str:
+    """The whole report as one self-contained HTML text.
+
+    Parameters
+    ----------
+    study : Study
+        What the fit found.
+    model_path : str
+        Where the model folder is, as it should stand in the printed Python lines.
+
+    Returns
+    -------
+    str
+        HTML that loads nothing from anywhere.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    folder = files("foretell.app.report")
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    table_page = environment.get_template("table.html.j2")
+
+    def table(title: str, block: tables.Table) -> Markup:
+        return Markup(table_page.render(title=title, block=block))
+
+    names = (
+        "overview intervals forecast error_growth free_run spectra learning plane space floquet"
+    ).split()
+    drawn = {name: Markup(getattr(figures, name)(study)) for name in names}
+    return environment.get_template("page.html.j2").render(
+        study=study,
+        figures=drawn,
+        table=table,
+        style=Markup((folder / "style.css").read_text(encoding="utf-8")),
+        script=Markup((folder / "script.js").read_text(encoding="utf-8")),
+        grade_word=GRADE_WORDS[study.verdict.grade],
+        facts=_facts(study),
+        variables=tables.variables(study),
+        longrun=tables.longrun(study),
+        equilibria=tables.equilibria(study),
+        cycles=tables.cycles(study),
+        exponents=tables.exponents(study),
+        outside=_outside(study),
+        choices=tables.choices(study),
+        cycle_regions=any(c.n_crossings > 0 for c in study.analysis.cycles or ()),
+        code=loading_lines(study, model_path),
+        bibtex=citation(*study.citations) if study.citations else "",
+        provenance=_provenance(study),
+        **_words(study),
+    )
+
+
+def loading_lines(study: Study, model_path: str) -> str:
+    """Six lines of Python that load the model and let it run; they work as printed."""
+    data = study.held_out.observed
+    start = ", ".join(f"{v:.6g}" for v in np.nan_to_num(data.values[-1][-1]))
+    step, n_steps = float(f"{data.median_interval:.4g}"), 1000
+    inputs = ""
+    if data.controls is not None:
+        mean = ", ".join(f"{v:.6g}" for v in np.concatenate(data.controls).mean(axis=0))
+        inputs = f", controls=np.tile([{mean}], (len(times), 1))"
+    return (
+        "import numpy as np\n"
+        "import foretell\n"
+        f"model = foretell.load({model_path!r})\n"
+        f"times = {step!r} * np.arange({n_steps})\n"
+        f"run = model.simulate([{start}], times{inputs})\n"
+        "print(run.values[0][-1])"
+    )
+
+
+def _facts(study: Study) -> list[dict[str, str]]:
+    held, unit = study.held_out, study.recordings.time_unit
+    data, model = held.spectra
+    facts = []
+    if held.driven_error is not None:
+        fit = 100 * (1 - held.driven_error)
+        facts.append(
+            ("Simulation fit", f"{max(fit, 0):.0f}\u00a0%", "held-out free run with inputs")
+        )
+    else:
+        floor = f"two stretches of data: {number(held.divergence_floor, 2)}"
+        facts.append(("State-space divergence", number(held.divergence, 2), floor))
+    floor = f"two stretches of data: {number(held.hellinger_floor, 2)}"
+    facts.append(("Spectrum distance", number(held.hellinger, 2), floor))
+    valid = held.forecast.valid_time
+    if np.isfinite(valid):
+        note = f"then the error passes 0.4 sd ({number(valid * data.peak, 2)} periods)"
+        facts.append(("Forecast holds for", amount(valid, unit, 2), note))
+    elif np.isinf(valid):
+        longest = amount(float(held.forecast.lead[-1]), unit, 2)
+        facts.append(("Forecast holds for", f"> {longest}", "as far as it was tried"))
+    if data.peak > 0:
+        shown = amount(1 / model.peak, unit) if model.peak > 0 else "none"
+        facts.append(("Period of the model", shown, f"in the data: {amount(1 / data.peak, unit)}"))
+    return [dict(zip(("name", "value", "note"), fact, strict=True)) for fact in facts]
+
+
+def _words(study: Study) -> dict[str, str]:
+    data, held, unit = study.recordings, study.held_out, study.recordings.time_unit
+    steps = np.concatenate([np.diff(t) for t in data.times])
+    regular = float(steps.std()) < 0.01 * float(steps.mean())
+    n_gaps = sum(len(figures.gaps(t, data.median_interval)) for t in data.times)
+    spacing = (
+        f"every {amount(data.median_interval, unit)}"
+        if regular
+        else f"at irregular times, {amount(data.median_interval, unit)} apart in the median"
+    )
+    data_words = (
+        f"{count(data.n_recordings, 'recording').capitalize()} of {listing(list(data.names))}: "
+        f"{number(float(data.n_samples), 9)} samples over {amount(data.duration, unit)}, "
+        f"{spacing}. "
+        + (
+            f"{count(n_gaps, 'gap').capitalize()} longer than ten intervals."
+            if n_gaps
+            else "No gaps."
+        )
+    )
+    split_words = (
+        f"The model was fitted to the first {100 * study.plan.fraction:.0f}\u00a0% of the time. "
+        + (
+            f"The next {amount(study.plan.gap, unit, 2)} were left out so that nothing leaks. "
+            if study.plan.gap > 0
+            else ""
+        )
+        + "Everything below is about the rest, which played no part in fitting or choosing."
+    )
+    error_words = (
+        f"The model beats keeping the last value up to a lead time of "
+        f"{amount(_useful(study), unit, 2)}."
+        if _useful(study) > 0
+        else "The model does not beat keeping the last value at any lead time."
+    )
+    peak, own = held.spectra[0].peak, held.spectra[1].peak
+    spectrum_words = "The data have no dominant frequency."
+    if peak > 0:
+        rate = frequency_unit(unit)
+        spectrum_words = f"Dominant frequency of the data: {amount(peak, rate)}; of the model: "
+        spectrum_words += f"{amount(own, rate)}." if own > 0 else "none, its run stands still."
+    free_run_words = (
+        "The model starts at the first held-out state and gets only the recorded inputs."
+        if held.driven_error is not None
+        else "The model runs on alone from the first held-out state. It is not expected to stay in "
+        "step, but to keep the same shape and rhythm; the stretch below is its last one."
+    )
+    return {
+        "data_words": data_words,
+        "split_words": split_words,
+        "error_words": error_words,
+        "spectrum_words": spectrum_words,
+        "free_run_words": free_run_words,
+        "structure_words": _structure(study),
+        "code_words": _code_words(study),
+    }
+
+
+def _outside(study: Study) -> str:
+    items = figures.equilibria(study)
+    inside = figures.near(items, np.concatenate(study.held_out.observed.values)[:, :2], 2)
+    missing = len(items) - len(inside)
+    if missing == 0 or study.held_out.observed.n_variables < 2:
+        return ""
+    lies = "lies" if missing == 1 else "lie"
+    return f"{count(missing, 'equilibrium').capitalize()} {lies} outside the picture."
+
+
+def _useful(study: Study) -> float:
+    held = study.held_out
+    better = held.forecast.model_error[1:] < held.forecast.persistence_error[1:]
+    n_better = int(np.argmin(better)) if not better.all() else better.size
+    return float(held.forecast.lead[n_better]) if n_better else 0.0
+
+
+def _structure(study: Study) -> str:
+    analysis = study.analysis
+    if analysis.equilibria is None and analysis.cycles is None and analysis.exponents is None:
+        return (
+            "This learner offers no exact analysis; a cplrnn model also tells its equilibria, "
+            "cycles and exponents."
+        )
+    return (
+        "The model is linear in every region of its state space, so these are solved for, not read "
+        "off a simulation. Filled marks are stable, open marks unstable."
+    )
+
+
+def _code_words(study: Study) -> str:
+    names = listing(list(study.held_out.observed.names))
+    return f"A state is {names}, in the units of the recording."
+
+
+def _provenance(study: Study) -> list[tuple[str, str]]:
+    origin = study.provenance
+    settings = ", ".join(f"{key}={value!r}" for key, value in study.plan.settings.items())
+    rows: list[tuple[str, Any]] = [
+        ("Source", origin.source),
+        ("Data fingerprint", f"sha256 {origin.fingerprint}"),
+        ("Command", origin.command),
+        ("Learner", f"{study.plan.learner}({settings})"),
+        ("Updates", f"{number(float(origin.updates), 9)} in {seconds(origin.fit_seconds)}"),
+        ("Whole run", seconds(origin.total_seconds)),
+        ("Random state", str(origin.random_state)),
+        ("Made", origin.created),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in origin.versions.items())),
+    ]
+    return [(name, str(value)) for name, value in rows]

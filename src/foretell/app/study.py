@@ -1,0 +1,172 @@
+"""What one run of ``foretell fit`` found: plain records that the report and the summary show.
+
+Study
+├── recordings            as read, before any embedding
+├── Plan                  what was chosen and why
+├── HeldOut               how the model does on recordings it has not seen
+├── Analysis              equilibria, cycles, exponents, each with its quality
+├── Finding, ...          the same in words
+└── Provenance            versions, data fingerprint, times
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretell.data import Trajectories
+
+Array = NDArray[np.float64]
+Grade = Literal["good", "fair", "poor"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One setting that was chosen, and the reason in words."""
+
+    what: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the data are cut and embedded, and which learner runs with which settings."""
+
+    learner: str
+    settings: dict[str, Any]
+    effort: int
+    embedding_dimension: int
+    lag: float
+    gap: float
+    fraction: float
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Power at each frequency, normalised to a sum of one; ``peak`` is the dominant frequency."""
+
+    frequency: Array
+    power: Array
+    peak: float
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts from many held-out starts.
+
+    Attributes
+    ----------
+    lead : array of shape (H,)
+        Lead times.
+    model_error, persistence_error : array of shape (H,)
+        Median absolute error after each lead time, in standard deviations, of the model and of
+        keeping the last value.
+    valid_time : float
+        Median lead time at which the error first exceeds 0.4 standard deviations; infinite when it
+        does not, NaN when nothing could be tried.
+    examples : tuple of (times, observed, predicted)
+        A few of them, first variable, data units.
+    """
+
+    lead: Array
+    model_error: Array
+    persistence_error: Array
+    valid_time: float
+    examples: tuple[tuple[Array, Array, Array], ...]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The model beside the held-out recordings.
+
+    Attributes
+    ----------
+    observed, free_run : Trajectories
+        The held-out part in model coordinates, and one free run that starts at its first state
+        and then never sees the data again, at the same stamps.
+    long_run : Trajectories
+        The run that the long-run numbers are computed from.
+    divergence, divergence_floor : float
+        State-space divergence (KL) of model and data, and of two stretches of data.
+    hellinger, hellinger_floor : float
+        Spectrum distance (0 same, 1 disjoint) of model and data, and of two stretches of data.
+    forecast : Forecasts
+        How far ahead it can be trusted.
+    spectra : tuple of (data, model)
+    state : "moving", "settles", "escapes"
+        What the free run does in the long run.
+    driven_error : float or None
+        With inputs: root mean squared error of the free run in standard deviations.
+    """
+
+    observed: Trajectories
+    free_run: Trajectories
+    long_run: Trajectories
+    divergence: float
+    divergence_floor: float
+    hellinger: float
+    hellinger_floor: float
+    forecast: Forecasts
+    spectra: tuple[Spectrum, Spectrum]
+    state: Literal["moving", "settles", "escapes"]
+    driven_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What the capabilities of the model say; ``None`` where it does not have one.
+
+    The items are the results of ``foretell.solve`` in data units and data time.
+    """
+
+    equilibria: Any = None
+    cycles: tuple[Any, ...] | None = None
+    exponents: Any = None
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The overall judgement: a grade and one sentence."""
+
+    grade: Grade
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the result comes from."""
+
+    created: str
+    versions: dict[str, str]
+    source: str
+    fingerprint: str
+    command: str
+    fit_seconds: float
+    total_seconds: float
+    updates: int
+    random_state: int
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that one fit found."""
+
+    title: str
+    recordings: Trajectories
+    train: Trajectories
+    plan: Plan
+    held_out: HeldOut
+    analysis: Analysis
+    verdict: Verdict
+    findings: tuple[str, ...]
+    warnings: tuple[str, ...]
+    learning: tuple[tuple[int, float, float | None], ...]
+    provenance: Provenance
+    citations: tuple[str, ...] = ()
+    reference_rate: tuple[float, str] | None = field(default=None)

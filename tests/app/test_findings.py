@@ -1,0 +1,130 @@
+"""Verdicts, findings and warnings in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from foretell.app.findings import caution, describe, judge
+from foretell.app.folder import FitFolder
+from foretell.app.planning import EFFORTS, irregularity, make_plan
+from foretell.app.spectrum import power_spectrum
+from foretell.app.study import Analysis, Study
+from foretell.core.errors import DataError, ParameterError
+from foretell.data import Trajectories
+from tests.app.fake import pulse_recording
+
+Fitted = tuple[Study, FitFolder]
+
+
+@pytest.mark.parametrize(
+    ("change", "grade", "words"),
+    [
+        ({}, "good", "same rhythm"),
+        ({"state": "escapes"}, "poor", "runs away"),
+        ({"state": "settles"}, "poor", "comes to rest"),
+        ({"divergence": float("nan")}, "poor", "differently"),
+        ({"divergence": 9.0}, "poor", "differently"),
+        ({"divergence": 2.5}, "fair", "rhythm"),
+        ({"hellinger": 0.4}, "fair", "rhythm"),
+        ({"driven_error": 0.1}, "good", "inputs closely"),
+        ({"driven_error": 0.9}, "poor", "does not follow"),
+    ],
+)
+def test_verdict(fitted: Fitted, change: dict[str, object], grade: str, words: str) -> None:
+    calm = replace(
+        fitted[0].held_out,
+        divergence=0.3,
+        divergence_floor=0.2,
+        hellinger=0.12,
+        hellinger_floor=0.1,
+    )
+    verdict = judge(replace(calm, **change))
+    assert verdict.grade == grade
+    assert words in verdict.sentence
+
+
+def test_findings_name_cycle_and_period(fitted: Fitted) -> None:
+    study = fitted[0]
+    found = " ".join(study.findings)
+    assert "stable limit cycle with period 0.829\u00a0s, crossing four region boundaries" in found
+    assert "two equilibria (1 stable, 1 unstable); there are no others" in found
+    assert "(−0" in found
+
+
+@pytest.mark.parametrize(
+    ("exponent", "words"), [(0.9, "chaotic: the largest"), (0.01, "without being")]
+)
+def test_attractor_from_exponents(fitted: Fitted, exponent: float, words: str) -> None:
+    spectrum = SimpleNamespace(
+        exponents=np.array([exponent, -1.0]), standard_errors=np.array([0.02, 0.1]), duration=50.0
+    )
+    analysis = Analysis(exponents=spectrum, cycles=())
+    said = describe(fitted[0].held_out, analysis, fitted[0].recordings)
+    assert words in " ".join(said)
+
+
+def test_cautions(fitted: Fitted) -> None:
+    study = fitted[0]
+    doubtful = SimpleNamespace(quality="check")
+    said = " ".join(
+        caution(
+            study.recordings,
+            replace(study.plan, learner="alrnn"),
+            replace(study.held_out, divergence_floor=5.0),
+            Analysis(cycles=(doubtful,), failures=("No exponents: it escaped.",)),
+            ("3 duplicate stamps merged",),
+        )
+    )
+    for part in ("gap of", "equal steps", "drifted", "carries the flag", "escaped", "merged"):
+        assert part in said, part
+
+
+def test_plan_embeds_one_variable_and_says_so() -> None:
+    data = pulse_recording(2000)
+    plan = make_plan(data, effort=1)
+    assert plan.embedding_dimension == 5
+    assert 0.05 < plan.lag < 0.4
+    assert plan.gap > 0
+    assert plan.learner == "cplrnn"
+    assert plan.settings["max_updates"] == EFFORTS[1][0]
+    assert "varies" in next(c.why for c in plan.choices if c.what == "Learner")
+
+
+def test_plan_leaves_several_variables_alone() -> None:
+    rng = np.random.default_rng(0)
+    plan = make_plan(Trajectories.from_arrays(rng.normal(size=(400, 3))))
+    assert plan.embedding_dimension == 1
+    assert "even" in next(c.why for c in plan.choices if c.what == "Learner")
+
+
+def test_plan_refuses() -> None:
+    data = Trajectories.from_arrays(np.random.default_rng(0).normal(size=(50, 2)))
+    with pytest.raises(DataError, match="50 rows; at least 100"):
+        make_plan(data)
+    with pytest.raises(ParameterError, match="effort=7"):
+        make_plan(data, effort=7)
+
+
+def test_irregularity_ignores_gaps() -> None:
+    times = np.r_[np.arange(100.0), 1000 + np.arange(100.0)]
+    data = Trajectories.from_arrays(np.sin(times), times)
+    assert irregularity(data) < 1e-12
+
+
+@pytest.mark.parametrize("irregular", [False, True])
+def test_dominant_frequency(irregular: bool) -> None:
+    rng = np.random.default_rng(3)
+    steps = rng.uniform(0.002, 0.018, 8000) if irregular else np.full(8000, 0.01)
+    times = np.cumsum(steps)
+    data = Trajectories.from_arrays(np.sin(2 * np.pi * 1.37 * times), times)
+    assert power_spectrum(data).peak == pytest.approx(1.37, rel=0.01)
+
+
+def test_a_flat_run_has_no_frequency() -> None:
+    data = Trajectories.from_arrays(np.sin(np.arange(500.0)))
+    flat = replace(data, values=(np.full((500, 1), 3.0),))
+    assert power_spectrum(flat).peak == 0.0
