@@ -1,6 +1,15 @@
 """Continuous piecewise-linear vector fields: exact flow, training kernels, analysis."""
 
 from foretell.solve.piecewise.certified import Events, Flow, flow
+from foretell.solve.piecewise.cycles import LimitCycle, limit_cycles
+from foretell.solve.piecewise.equilibria import (
+    Equilibrium,
+    EquilibriumContinuum,
+    EquilibriumSet,
+    Side,
+    equilibria,
+)
+from foretell.solve.piecewise.exponents import LyapunovSpectrum, lyapunov_spectrum
 from foretell.solve.piecewise.field import PiecewiseLinearField
 from foretell.solve.piecewise.hybrid import (
     AffineMode,
@@ -22,6 +31,9 @@ from foretell.solve.piecewise.sensitivity import (
 
 __all__ = [
     "AffineMode",
+    "Equilibrium",
+    "EquilibriumContinuum",
+    "EquilibriumSet",
     "Events",
     "Flow",
     "FlowJacobian",
@@ -29,16 +41,22 @@ __all__ = [
     "HybridJacobian",
     "HybridRun",
     "Jumps",
+    "LimitCycle",
+    "LyapunovSpectrum",
     "PWLHybridSystem",
     "ParameterGradient",
     "PiecewiseLinearField",
     "Segment",
+    "Side",
     "bouncing_ball",
     "chua",
+    "equilibria",
     "flow",
     "flow_jacobian",
     "flow_parameter_gradient",
     "lif",
+    "limit_cycles",
+    "lyapunov_spectrum",
     "mckean",
     "relay",
     "segments",
