@@ -51,12 +51,12 @@ def as_trajectories(X: Trajectories | ArrayLike, times: ArrayLike | None = None)
                 "times were given beside Trajectories, which carry their own. Leave times out."
             )
         return X
-    if np.ndim(X) == 1 and not isinstance(X[0], np.ndarray):  # type: ignore[index]
+    column = isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype != object
+    if column or (isinstance(X, (list, tuple)) and len(X) > 0 and np.isscalar(X[0])):
         raise DataError(
-            f"X is one column of {len(X)} values; one variable seldom determines what comes "  # type: ignore[arg-type]
-            "next. Give delayed copies beside it: "
-            "delay_embed(Trajectories.from_arrays(X, times), dimension=3). "
-            "If the one column is enough, write X[:, None]."
+            "X is one column of values, and one variable seldom determines what comes next. Give "
+            "delayed copies beside it: delay_embed(Trajectories.from_arrays(X, times), "
+            "dimension=3). If the one column is enough, write np.asarray(X)[:, None]."
         )
     return Trajectories.from_arrays(X, times)
 
