@@ -13,6 +13,8 @@ import pytest
 from foretell.solve.piecewise.equilibria import equilibria
 from foretell.solve.piecewise.field import PiecewiseLinearField
 
+pytestmark = pytest.mark.theory
+
 
 def random_field(seed: int, M: int, P: int) -> PiecewiseLinearField:
     rng = np.random.default_rng(seed)

@@ -20,6 +20,12 @@ from foretell.solve.piecewise.hybrid import (
     PWLHybridSystem,
 )
 from foretell.solve.piecewise.hybrid_systems import bouncing_ball, chua, lif, mckean, relay
+from foretell.solve.piecewise.phase import (
+    AmplitudeResponse,
+    PhaseResponse,
+    amplitude_response,
+    phase_response,
+)
 from foretell.solve.piecewise.sensitivity import (
     FlowJacobian,
     ParameterGradient,
@@ -31,6 +37,7 @@ from foretell.solve.piecewise.sensitivity import (
 
 __all__ = [
     "AffineMode",
+    "AmplitudeResponse",
     "Equilibrium",
     "EquilibriumContinuum",
     "EquilibriumSet",
@@ -45,9 +52,11 @@ __all__ = [
     "LyapunovSpectrum",
     "PWLHybridSystem",
     "ParameterGradient",
+    "PhaseResponse",
     "PiecewiseLinearField",
     "Segment",
     "Side",
+    "amplitude_response",
     "bouncing_ball",
     "chua",
     "equilibria",
@@ -58,6 +67,7 @@ __all__ = [
     "limit_cycles",
     "lyapunov_spectrum",
     "mckean",
+    "phase_response",
     "relay",
     "segments",
 ]
