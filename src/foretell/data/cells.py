@@ -198,7 +198,7 @@ class StampStyle:
         if self.day_first:
             cells = [_day_last(i, c) for i, c in enumerate(cells)]
         plain, offsets = _without_zone(cells) if self.zoned else (cells, None)
-        if _ISO_COLUMN.fullmatch("\n".join(plain)):
+        if all(plain) and _ISO_COLUMN.fullmatch("\n".join(plain)):
             stamps = [c.replace(",", ".") for c in plain]
             try:
                 local = np.array(stamps, dtype="datetime64[ns]").astype(np.int64)

@@ -24,10 +24,12 @@ def choose_lag(trajectories: Trajectories) -> float:
     """Lag at which the signals have forgotten most of their present, in time units.
 
     The smallest lag at which the autocorrelation, averaged over variables and recordings, falls to
-    1/e; for a pure oscillation that is 0.19 periods. The first zero is not used, because a slow
-    drift moves it without bound. Irregular stamps are interpolated to a regular grid of the median
-    interval first. Regular stamps give a multiple of the interval, so that lagged copies are exact
-    samples.
+    1/e; for a pure oscillation that is 0.19 periods. Where a slow drift holds the autocorrelation
+    up, half the way down to its first dip is enough (a dip is a minimum from which it rises by 0.05
+    again). The first zero is not used, because a drift moves it without bound.
+
+    Irregular stamps are interpolated to a regular grid of the median interval first. Regular stamps
+    give a multiple of the interval, so that lagged copies are exact samples.
 
     Raises
     ------
@@ -63,11 +65,11 @@ def choose_lag(trajectories: Trajectories) -> float:
     if not products[0] > 0:
         raise DataError("No variable changes, so there is no lag to choose. Give lag=... .")
     correlation = np.divide(products, weights, out=np.ones(n_lags), where=weights > 0)
-    below = np.flatnonzero(correlation <= correlation[0] / np.e)
+    below = np.flatnonzero(correlation <= _level(correlation / correlation[0]) * correlation[0])
     if below.size == 0:
         raise DataError(
-            f"The signal remembers longer than half of the longest recording ({longest:.4g}), so no "
-            "lag can be chosen. Give longer recordings, remove a drift, or give lag=... ."
+            f"The signal remembers longer than half of the longest recording ({longest:.4g}), so "
+            "no lag can be chosen. Give longer recordings, remove a drift, or give lag=... ."
         )
     return float(max(below[0], 1) * step)
 
@@ -139,9 +141,9 @@ def delay_embed(
         dropped += int(past.sum() - whole.sum())
         if whole.sum() < 2:
             raise DataError(
-                f"Recording {label!r} lasts {times[-1] - times[0]:.4g} and {int(whole.sum())} of its "
-                f"rows have a past of (dimension - 1) x lag = {(dimension - 1) * lag:.4g} without a "
-                "gap. Use a smaller dimension or lag, or leave it out with select()."
+                f"Recording {label!r} lasts {times[-1] - times[0]:.4g} and {int(whole.sum())} of "
+                f"its rows have a past of (dimension - 1) x lag = {(dimension - 1) * lag:.4g} "
+                "without a gap. Use a smaller dimension or lag, or leave it out with select()."
             )
         rows.append(whole)
         blocks.append(stacked[whole])
@@ -189,6 +191,15 @@ def _moments(trajectories: Trajectories, n: int) -> tuple[float, float]:
     if cells.size == 0 or np.ptp(cells) <= 1e-12 * np.abs(cells).max():
         return 0.0, 0.0
     return float(cells.mean()), float(cells.std())
+
+
+def _level(correlation: Array) -> float:
+    """How far the autocorrelation has to fall: 1/e, or half the way to its first dip."""
+    lowest = np.minimum.accumulate(correlation)
+    risen = np.flatnonzero(correlation >= lowest + 0.05)
+    if risen.size == 0:
+        return float(1.0 / np.e)
+    return float(max(1.0 / np.e, 0.5 * (1.0 + lowest[risen[0]])))
 
 
 def _lagged_products(signal: Array) -> Array:

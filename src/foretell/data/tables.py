@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,9 +125,9 @@ def read_npz(path: str | PathLike[str], **options: Any) -> Trajectories:
     """
     file = _existing(path)
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise DataError(
             f"{file.name} cannot be read as NPZ ({error}). Save plain arrays of numbers or text: "
             "np.savez(path, time=t, level=x)."
