@@ -95,7 +95,6 @@ def test_lag_is_a_multiple_of_a_regular_interval_and_uses_all_recordings():
 def test_no_lag_to_choose():
     with pytest.raises(DataError, match=r"No variable changes.*lag="):
         choose_lag(Trajectories.from_arrays(np.ones(50)))
+    two_levels = [np.full(30, 0.0), np.full(30, 1.0)]
     with pytest.raises(DataError, match=r"remembers longer .*remove a drift"):
-        choose_lag(
-            Trajectories.from_arrays(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]))
-        )
+        choose_lag(Trajectories.from_arrays(two_levels))

@@ -192,7 +192,7 @@ def test_another_column_settles_what_a_comma_means(table):
 def test_duplicates_merge_when_told(table):
     tr = read(table("t,x\n0,1\n1,1\n1,2\n2,0\n"), merge_duplicates=True)
     np.testing.assert_array_equal(tr.values[0].ravel(), [1, 1.5, 0])
-    assert tr.notes == ("1 duplicate stamps merged",)
+    assert tr.notes == ("1 duplicate stamp merged",)
 
 
 def test_groups_become_recordings_in_the_order_of_the_file(table):

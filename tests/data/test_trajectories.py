@@ -139,7 +139,7 @@ def test_duplicates_merge_to_the_mean_of_observed_cells_and_the_last_control():
     np.testing.assert_array_equal(tr.times[0], [0, 1, 2])
     np.testing.assert_array_equal(tr.values[0], [[1, 9], [4, 4], [7, np.nan]])
     np.testing.assert_array_equal(tr.controls[0].ravel(), [0, 2, 3])
-    assert tr.notes == ("1 duplicate stamps merged",)
+    assert tr.notes == ("1 duplicate stamp merged",)
 
 
 def test_rows_without_a_value_go_unless_a_control_changes_there():

@@ -117,13 +117,13 @@ def checked_recording(
     if merge_duplicates and times_T.size > 1:
         starts = np.flatnonzero(np.concatenate(([True], np.diff(times_T) > 0)))
         if starts.size < times_T.size:
-            counts["duplicate stamps merged"] = times_T.size - starts.size
+            counts["duplicate stamp{s} merged"] = times_T.size - starts.size
             times_T, values_TN, mask_TN, controls_TK = _merge(
                 starts, times_T, values_TN, mask_TN, controls_TK
             )
     keep = _rows_to_keep(mask_TN, controls_TK)
     if not keep.all():
-        counts["rows without a value dropped"] = int(keep.size - keep.sum())
+        counts["row{s} without a value dropped"] = int(keep.size - keep.sum())
         times_T, values_TN, mask_TN = times_T[keep], values_TN[keep], mask_TN[keep]
         controls_TK = None if controls_TK is None else controls_TK[keep]
     if times_T.size < 2:

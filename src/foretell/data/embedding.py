@@ -25,8 +25,8 @@ def choose_lag(trajectories: Trajectories) -> float:
 
     The smallest lag at which the autocorrelation, averaged over variables and recordings, falls to
     1/e; for a pure oscillation that is 0.19 periods. Where a slow drift holds the autocorrelation
-    up, half the way down to its first dip is enough (a dip is a minimum from which it rises by 0.05
-    again). The first zero is not used, because a drift moves it without bound.
+    up, half the way down to its first dip is enough (a dip is a minimum from which it regains 5 %
+    of its fall, and at least 0.005). The first zero is not used: a drift moves it without bound.
 
     Irregular stamps are interpolated to a regular grid of the median interval first. Regular stamps
     give a multiple of the interval, so that lagged copies are exact samples.
@@ -196,7 +196,7 @@ def _moments(trajectories: Trajectories, n: int) -> tuple[float, float]:
 def _level(correlation: Array) -> float:
     """How far the autocorrelation has to fall: 1/e, or half the way to its first dip."""
     lowest = np.minimum.accumulate(correlation)
-    risen = np.flatnonzero(correlation >= lowest + 0.05)
+    risen = np.flatnonzero(correlation - lowest >= np.maximum(0.005, 0.05 * (1.0 - lowest)))
     if risen.size == 0:
         return float(1.0 / np.e)
     return float(max(1.0 / np.e, 0.5 * (1.0 + lowest[risen[0]])))

@@ -19,9 +19,11 @@ def load_heartpy_ppg(which: Literal["irregular", "regular", "short"] = "irregula
     Parameters
     ----------
     which : {"irregular", "regular", "short"}
-        ``irregular``: 11.4 minutes with calendar stamps to the millisecond, whose distances range
-        up to 49 ms; readings that share a stamp are averaged.
-        ``regular``: 15 000 samples at 117 Hz, about 2 minutes.
+        ``irregular``: 11.4 minutes whose calendar stamps follow a clock that ticks every 15.6 ms:
+        up to 3 readings share a stamp and are averaged; then 98 of 100 distances are 15 or 16 ms,
+        the others 1 to 49 ms. For stronger irregularity use `foretell.data.systems.thin`.
+        ``regular``: 15 000 samples at 117 Hz, about 2 minutes. The sensor loses contact between
+        16 s and 25 s.
         ``short``: 2 483 samples at 100 Hz, about 25 s.
 
     Returns

@@ -91,7 +91,7 @@ def read_csv(
     >>> tank
     <Trajectories: 1 recording, 3 samples, median interval 1 s; level [m]>
     >>> tank.notes
-    ('1 rows without a value dropped',)
+    ('1 row without a value dropped',)
     """
     layout = survey(_existing(path))
     table = columns_of(layout.titles, layout.source)

@@ -192,7 +192,7 @@ class Trajectories:
             values=tuple(r.values for r in recordings),
             mask=tuple(r.mask for r in recordings),
             controls=tuple(controls) if controls else None,
-            notes=(*notes, *(f"{count} {what}" for what, count in counts.items())),
+            notes=(*notes, *(f"{n} {what.format(s='s' * (n != 1))}" for what, n in counts.items())),
             **names,
         )
 
