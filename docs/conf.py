@@ -19,6 +19,8 @@ templates_path: list[str] = []
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 
+# scikit-learn adds these two to every estimator; they mean nothing for recordings.
+autodoc_default_options = {"exclude-members": "set_fit_request, set_score_request"}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
