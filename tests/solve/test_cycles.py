@@ -64,6 +64,27 @@ def test_orbit_closes_and_crosses_where_the_events_say(cycle):
     assert (np.diff(cycle.events.times) > 0).all()
 
 
+def test_relaxation_oscillations_of_extreme_stiffness_keep_all_exponents():
+    field = PiecewiseLinearField(**pl_fitzhugh_nagumo_field(epsilon=0.001))
+    (found,) = limit_cycles(field, START, backward=False)
+    assert found.period > 2000.0
+    assert found.multipliers[1] == 0.0  # underflows: exp(-2770)
+    assert found.exponents[1].real == pytest.approx(-0.98943, abs=1e-4)
+    assert found.exponents[2:].real == pytest.approx([-1.0, -1.0], abs=1e-9)
+    assert found.quality == "good"
+
+
+def test_orbit_needs_a_sample(cycle):
+    with pytest.raises(ParameterError, match="n=0"):
+        cycle.orbit(0)
+
+
+def test_a_start_at_rest_gives_no_cycle():
+    field = PiecewiseLinearField([-1.0, -1.0], np.zeros((2, 2)), [-1.0, -1.0], 1)
+    assert limit_cycles(field, [[-1.0, -1.0]]) == ()
+    assert limit_cycles(PiecewiseLinearField([-1.0], [[0.0]], [0.0], 1), [[0.0]]) == ()
+
+
 def test_twice_the_period_is_reduced_to_the_minimal_one(cycle):
     (found,) = limit_cycles(neuron(), cycle.state, periods=[2 * PERIOD], backward=False)
     assert found.period == pytest.approx(PERIOD, abs=1e-9)

@@ -105,6 +105,33 @@ def test_an_escaping_orbit_is_an_error_with_its_time():
         lyapunov_spectrum(linear([[1.0]]), [1.0], 100.0)
 
 
+def test_growth_in_regions_met_later_does_not_overflow():
+    # starts where every rate is -1; other regions of this inhibitory network grow fast
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(20, 20)) * 3.0 / np.sqrt(20) - 6.0 / np.sqrt(20)
+    field = PiecewiseLinearField(-np.ones(20), W, 0.3 * rng.normal(size=20) + 1.0, 20)
+    spectrum = lyapunov_spectrum(field, np.zeros(20), 1000.0)
+    assert np.isfinite(spectrum.exponents).all()
+    assert spectrum.sum_error < 1e-9
+
+
+def test_coupled_double_scrolls_have_one_positive_exponent_each():
+    arrays, n = chua_field(), 3
+    order = [5 * k + i for k in range(n) for i in (0, 1, 2)]
+    order += [5 * k + i for k in range(n) for i in (3, 4)]
+    W = np.kron(np.eye(n), arrays["W"])
+    for k in range(n):
+        W[5 * k + 1, 5 * ((k + 1) % n) + 1] += 0.02
+    A, h = (np.tile(arrays[name], n)[order] for name in ("A", "h"))
+    field = PiecewiseLinearField(A, W[np.ix_(order, order)], h, 2 * n)
+    start = np.array([[0.7 + 0.1 * k, 0, 0, 1.7 + 0.1 * k, 0.1 * k - 0.3] for k in range(n)])
+    spectrum = lyapunov_spectrum(field, start.ravel()[order], 1000.0)
+    assert (spectrum.exponents[:3] > 0.25).all()
+    assert spectrum.exponents[3] < 0.1
+    assert spectrum.n_regions > 20
+    assert spectrum.sum_error < 1e-9
+
+
 def test_zero_field():
     spectrum = lyapunov_spectrum(linear(np.zeros((2, 2))), [1.0, 2.0], 10.0)
     assert spectrum.exponents.tolist() == [0.0, 0.0]

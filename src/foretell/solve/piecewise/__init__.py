@@ -1,13 +1,13 @@
 """Continuous piecewise-linear vector fields: exact flow, training kernels, analysis."""
 
 from foretell.solve.piecewise.certified import Events, Flow, flow
-from foretell.solve.piecewise.cycles import LimitCycle, limit_cycles
-from foretell.solve.piecewise.equilibria import (
+from foretell.solve.piecewise.cycles import limit_cycles
+from foretell.solve.piecewise.equilibria import equilibria
+from foretell.solve.piecewise.equilibrium_set import (
     Equilibrium,
     EquilibriumContinuum,
     EquilibriumSet,
     Side,
-    equilibria,
 )
 from foretell.solve.piecewise.exponents import LyapunovSpectrum, lyapunov_spectrum
 from foretell.solve.piecewise.field import PiecewiseLinearField
@@ -20,6 +20,7 @@ from foretell.solve.piecewise.hybrid import (
     PWLHybridSystem,
 )
 from foretell.solve.piecewise.hybrid_systems import bouncing_ball, chua, lif, mckean, relay
+from foretell.solve.piecewise.limit_cycle import LimitCycle
 from foretell.solve.piecewise.phase import (
     AmplitudeResponse,
     PhaseResponse,

@@ -14,135 +14,24 @@ Legend: M units, P rectified, S starts, m shooting nodes, R stays in regions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field as dataclass_field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core.errors import ParameterError
-from foretell.solve.piecewise.certified import Events, flow
+from foretell.solve.piecewise.certified import Events
 from foretell.solve.piecewise.equilibria import AUTO_EXHAUSTIVE, equilibria
 from foretell.solve.piecewise.field import Array, PiecewiseLinearField
 from foretell.solve.piecewise.floquet import log_multipliers, propagators
+from foretell.solve.piecewise.limit_cycle import LimitCycle, even_times, states_along
 from foretell.solve.piecewise.returns import Guess, near_returns
 from foretell.solve.piecewise.sensitivity import Segment
 from foretell.solve.piecewise.shooting import Shot, shoot, shoot_from_nodes
 
 Complex = NDArray[np.complex128]
-Codes = NDArray[np.bool_]
 
 NEUTRAL = 1e-6  # |log |mu|| below which a multiplier counts as neutral
-
-
-@dataclass(frozen=True, eq=False)
-class LimitCycle:
-    """A periodic orbit and the evidence for it.
-
-    Attributes
-    ----------
-    state : array of shape (M,)
-        A point of the cycle, inside a region; time 0 of ``events`` and ``orbit``.
-    period : float
-        Minimal period, in time units of the field.
-    events : Events
-        Boundary crossings within one period.
-    codes : bool array of shape (R, P)
-        Regions in the order visited.
-    multipliers : complex array of shape (M,)
-        Floquet multipliers, the trivial one first, then by descending modulus.
-    exponents : complex array of shape (M,)
-        log(multipliers) / period, exact also where a multiplier underflows to 0.
-    residual : float
-        Largest defect of closure at the shooting nodes, in state units.
-    trivial_error : float
-        |mu - 1| of the multiplier along the orbit.
-    liouville_error : float
-        Relative difference of the product of multipliers from exp(integral of the divergence).
-    transversality : float
-        Smallest |dz_i/dt| with which a unit crosses its boundary; inf without crossings.
-    n_crossings : int
-    rank : int
-        Rank of [Phi - I, F]; M for an isolated cycle.
-    stable : bool
-        All multipliers but the trivial one lie inside the unit circle.
-    kind : "stable", "unstable", "saddle" or "neutral"
-    quality : "good" or "check"
-    warnings : tuple of str
-        Why the quality is "check".
-    nodes : array of shape (m, M)
-        Shooting nodes at equal fractions of the period.
-    field : PiecewiseLinearField
-        The field with its input folded into the drive.
-    """
-
-    state: Array
-    period: float
-    events: Events
-    codes: Codes
-    multipliers: Complex
-    exponents: Complex
-    residual: float
-    trivial_error: float
-    liouville_error: float
-    transversality: float
-    n_crossings: int
-    rank: int
-    stable: bool
-    kind: Literal["stable", "unstable", "saddle", "neutral"]
-    quality: Literal["good", "check"]
-    warnings: tuple[str, ...]
-    nodes: Array = dataclass_field(repr=False)
-    field: PiecewiseLinearField = dataclass_field(repr=False)
-
-    @property
-    def rank_ok(self) -> bool:
-        """Whether the cycle is isolated, as far as linearisation tells."""
-        return self.rank == self.state.size
-
-    def orbit(self, n: int = 200) -> tuple[Array, Array]:
-        """States along one period.
-
-        Parameters
-        ----------
-        n : int
-            Number of samples, at times 0, T/n, .. (n-1) T/n.
-
-        Returns
-        -------
-        times : array of shape (n,)
-        states : array of shape (n, M)
-        """
-        times = even_times(self.period, n)
-        return times, _along(self.field, self.nodes, self.period, times)
-
-    def __repr__(self) -> str:
-        largest = self.multipliers[1:3]
-        shown = ", ".join(f"{mu.real:.4g}" if mu.imag == 0 else f"{mu:.4g}" for mu in largest)
-        crossings = "crossing" if self.n_crossings == 1 else "crossings"
-        text = (
-            f"LimitCycle({self.kind}, period {self.period:.10g}, {self.n_crossings} {crossings}, "
-            f"multipliers 1, {shown or 'none'}{', ...' if self.state.size > 3 else ''}; "
-            f"residual {self.residual:.1e}, trivial error {self.trivial_error:.1e}, "
-            f"quality {self.quality})"
-        )
-        return "\n  ".join([text, *self.warnings])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists, for reports and files; complex numbers as [re, im]."""
-        plain = ("period", "residual", "trivial_error", "liouville_error", "n_crossings", "rank")
-        words = ("stable", "kind", "quality", "rank_ok")
-        return {
-            **{name: getattr(self, name) for name in (*plain, *words)},
-            "transversality": self.transversality if self.n_crossings else None,
-            "state": self.state.tolist(),
-            "multipliers": [[float(v.real), float(v.imag)] for v in self.multipliers],
-            "exponents": [[float(v.real), float(v.imag)] for v in self.exponents],
-            "event_times": self.events.times.tolist(),
-            "event_units": self.events.units.tolist(),
-            "codes": self.codes.astype(int).tolist(),
-            "warnings": list(self.warnings),
-        }
 
 
 def limit_cycles(
@@ -258,7 +147,7 @@ def _turned(
     m = max(len(shot.nodes_mM), 1)
     while m <= 64:
         times = even_times(shot.period, m)
-        backwards = _along(reverse, shot.nodes_mM, shot.period, times)
+        backwards = states_along(reverse, shot.nodes_mM, shot.period, times)
         nodes = np.roll(backwards[::-1], 1, axis=0)
         forward = shoot_from_nodes(field, nodes, shot.period, tol=tol)
         if forward is not None and forward.growth <= 1e3:
@@ -269,7 +158,7 @@ def _turned(
 
 def _examined(field: PiecewiseLinearField, shot: Shot, tol: float) -> LimitCycle | None:
     """The checked cycle with its minimal period; None when the orbit is an equilibrium."""
-    samples = _along(field, shot.nodes_mM, shot.period, even_times(shot.period, 240))
+    samples = states_along(field, shot.nodes_mM, shot.period, even_times(shot.period, 240))
     size = float(np.abs(samples).max())
     extent = float(np.ptp(samples, axis=0).max())
     if extent <= 1e-7 * size:
@@ -284,11 +173,11 @@ def _minimal(field: PiecewiseLinearField, shot: Shot, extent: float, tol: float)
     """The orbit at period T / k for the largest k at which it closes, if any k > 1 does."""
     n = sum(len(arc.events) for arc in shot.arcs)
     for k in [k for k in range(n or 8, 1, -1) if n % k == 0]:
-        end = _along(field, shot.nodes_mM, shot.period, np.array([shot.period / k]))[0]
+        end = states_along(field, shot.nodes_mM, shot.period, np.array([shot.period / k]))[0]
         if np.abs(end - shot.nodes_mM[0]).max() <= 1e-5 * extent:
             m = max(1, len(shot.nodes_mM) // k)
             times = even_times(shot.period / k, m)
-            nodes = _along(field, shot.nodes_mM, shot.period, times)
+            nodes = states_along(field, shot.nodes_mM, shot.period, times)
             shorter = shoot_from_nodes(field, nodes, shot.period / k, tol=tol)
             if shorter is not None:
                 return shorter
@@ -377,24 +266,6 @@ def _joined(shot: Shot) -> tuple[Events, list[Segment]]:
                 stay = Segment(stay.start + j * step, stay.duration, stay.code, stay.state)
             stays.append(stay)
     return events, stays
-
-
-def _along(field: PiecewiseLinearField, nodes_mM: Array, period: float, times: Array) -> Array:
-    """States of a cycle at times in [0, period], each followed from the node before it."""
-    m = len(nodes_mM)
-    index = np.minimum((times * (m / period) + 1e-12).astype(int), m - 1)
-    states = np.empty((times.size, nodes_mM.shape[1]))
-    for j in np.unique(index):
-        here = np.flatnonzero(index == j)
-        ahead = np.maximum(times[here] - j * (period / m), 0.0)
-        grid, inverse = np.unique(np.append(0.0, ahead), return_inverse=True)
-        states[here] = flow(field, nodes_mM[j], grid, max_norm=np.inf).states[inverse[1:]]
-    return states
-
-
-def even_times(period: float, n: int) -> Array:
-    """Times 0, period/n .. (n-1) period/n, shape (n,)."""
-    return np.asarray(np.arange(n) * (period / n), dtype=np.float64)
 
 
 def _same(a: LimitCycle, b: LimitCycle) -> bool:

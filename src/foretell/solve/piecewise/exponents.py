@@ -225,9 +225,12 @@ class _TangentRun:
             )
         regions, durations, renew, keys = _pieces(run, grid)
         matrices, tables = self._table(keys)
-        self.divergence += float(
-            sum(np.trace(matrices[u]) * durations[regions == u].sum() for u in range(len(keys)))
-        )
+        finer = int(np.ceil(length * self._spread / SPREAD - 1e-9))
+        if finer > n:  # a region was met whose directions grow apart faster than any before
+            return self._stretch(length, finer)
+        for u in range(len(keys)):
+            stay = float(durations[regions == u].sum())
+            self.divergence += float(np.trace(matrices[u])) * stay
         growth: Array
         self.frame, growth = _carry(
             self.frame, matrices, tables, regions, durations, renew, self._base
@@ -238,19 +241,24 @@ class _TangentRun:
         return growth
 
     def _table(self, keys: list[bytes]) -> tuple[Array, Array]:
-        """Matrices (U, M, M) and propagators (U, J, M, M) over base 2^j of the regions met."""
+        """Matrices (U, M, M) and propagators (U, J, M, M) over base 2^j of the regions met.
+
+        Levels longer than the interval between orthonormalisations are never used, and stay 0.
+        """
         M = self.field.n_units
         if len(self._tables) * self._levels * M * M * 8 > TABLE_BYTES:
             self._tables.clear()
         for key in keys:
             if key not in self._tables:
                 matrix = self.field.matrix(np.frombuffer(key, dtype=bool))
-                table = np.empty((self._levels, M, M))
+                self._spread = max(self._spread, _spread(matrix))
+                table = np.zeros((self._levels, M, M))
                 table[0] = expm(matrix * self._base)
                 for j in range(1, self._levels):
+                    if self._base * 2.0**j > 1.01 * SPREAD / self._spread:
+                        break
                     table[j] = table[j - 1] @ table[j - 1]
                 self._tables[key] = (matrix, table)
-                self._spread = max(self._spread, _spread(matrix))
         matrices = np.array([self._tables[key][0] for key in keys])
         return matrices, np.array([self._tables[key][1] for key in keys])
 

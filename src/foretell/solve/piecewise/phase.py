@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from foretell.core.errors import NumericalError, ParameterError
-from foretell.solve.piecewise.cycles import LimitCycle, even_times
 from foretell.solve.piecewise.field import Array, PiecewiseLinearField
+from foretell.solve.piecewise.limit_cycle import LimitCycle, even_times
 from foretell.solve.piecewise.sensitivity import FlowJacobian, flow_jacobian
 
 Complex = NDArray[np.complex128]
