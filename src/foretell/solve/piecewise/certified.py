@@ -171,8 +171,8 @@ def _checked(
     field: PiecewiseLinearField, z0: ArrayLike, times: ArrayLike, controls: ArrayLike | None
 ) -> tuple[Array, Array, Array]:
     """The arguments as arrays, and the drive h + C u per interval (one row when constant)."""
-    z0_M = np.array(z0, dtype=np.float64)
-    times_K = np.array(times, dtype=np.float64)
+    z0_M = np.array(z0, dtype=np.float64, order="C")
+    times_K = np.array(times, dtype=np.float64, order="C")
     M = field.n_units
     if z0_M.shape != (M,):
         raise ParameterError(f"z0 has shape {z0_M.shape}; the field needs ({M},).")
@@ -190,7 +190,7 @@ def _checked(
         )
     if controls is None:
         return z0_M, times_K, field.h[None, :]
-    u = np.array(controls, dtype=np.float64)
+    u = np.array(controls, dtype=np.float64, order="C")
     if field.C is None:
         raise ParameterError("controls were given, but the field has no input matrix C.")
     held = u.ndim == 1

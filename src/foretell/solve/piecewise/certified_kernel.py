@@ -95,7 +95,7 @@ def expand(wt: Array, drive: Array, z: Array, D: float, b: Array, scale: Array) 
         scale[i] = abs(z[i]) + D * scale[i]
         largest = max(largest, abs(b[1, i]))
         size = max(size, abs(z[i]))
-    size = 1e-20 * max(size, largest)
+    size, small = 1e-20 * max(size, largest), False
     for k in range(2, ORDERS):
         for i in range(M):
             b[k, i] = 0.0
@@ -105,10 +105,11 @@ def expand(wt: Array, drive: Array, z: Array, D: float, b: Array, scale: Array) 
             if term != 0.0:
                 for i in range(M):
                     b[k, i] += wt[j, i] * term
-        before, largest = largest, 0.0
+        # Small against the whole and, so that weak separate units stay exact, against itself.
+        before, small = small, True
         for i in range(M):
-            largest = max(largest, abs(b[k, i]))
-        if largest <= size and before <= size:
+            small = small and abs(b[k, i]) <= size and abs(b[k, i]) <= 1e-18 * scale[i]
+        if small and before:
             return k + 1
     return ORDERS
 
@@ -427,8 +428,11 @@ def advance(
         reach = 0.0 if s < 0.0 or instant else min(s, 1.0)
         end = stop if D == span and reach == 1.0 else t + reach * D
         over = False
+        last = K if instant else K - 1  # the last output waits for the signs at its very time
         while (
-            k_next < K and not over and (times[k_next] < end or (times[k_next] == end and s > 1.0))
+            k_next < K
+            and not over
+            and (times[k_next] < end or (times[k_next] == end and s > 1.0 and k_next < last))
         ):
             fraction = min((times[k_next] - t) / D, 1.0)
             evaluate(b, n, fraction, trial)

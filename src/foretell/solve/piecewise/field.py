@@ -43,7 +43,8 @@ class PiecewiseLinearField:
 
     Examples
     --------
-    >>> field = PiecewiseLinearField(A=[-1.0, -1.0], W=[[0.0, 1.0], [0.0, 0.0]], h=[0.0, 0.5], n_relu=1)
+    >>> W = [[0.0, 1.0], [0.0, 0.0]]
+    >>> field = PiecewiseLinearField(A=[-1.0, -1.0], W=W, h=[0.0, 0.5], n_relu=1)
     >>> field([2.0, -3.0])
     array([-2. ,  3.5])
     """
@@ -57,7 +58,7 @@ class PiecewiseLinearField:
     def __init__(
         self, A: ArrayLike, W: ArrayLike, h: ArrayLike, n_relu: int, C: ArrayLike | None = None
     ) -> None:
-        A_M, W_MM, h_M = (np.array(v, dtype=np.float64) for v in (A, W, h))
+        A_M, W_MM, h_M = (np.array(v, dtype=np.float64, order="C") for v in (A, W, h))
         M = A_M.size
         if A_M.shape != (M,) or W_MM.shape != (M, M) or h_M.shape != (M,):
             raise ParameterError(
@@ -66,7 +67,7 @@ class PiecewiseLinearField:
             )
         if not 0 <= n_relu <= M:
             raise ParameterError(f"n_relu={n_relu} is not between 0 and the {M} latent units.")
-        C_MK = None if C is None else np.array(C, dtype=np.float64)
+        C_MK = None if C is None else np.array(C, dtype=np.float64, order="C")
         if C_MK is not None and (C_MK.ndim != 2 or C_MK.shape[0] != M):
             raise ParameterError(f"C has shape {C_MK.shape}; needed is ({M}, number of inputs).")
         for name, value in (("A", A_M), ("W", W_MM), ("h", h_M), ("C", C_MK)):

@@ -482,7 +482,9 @@ class _Run:
                 s = 2.0
             reach = min(max(s, 0.0), 1.0) if span > 0 else 0.0
             end = stop if D == span and reach == 1.0 else self.t + reach * D
-            while k < times.size and (times[k] < end or (times[k] == end and s > 1.0)):
+            # The last output waits for the guards at its very time.
+            ready = times.size if span == 0 else times.size - 1
+            while k < times.size and (times[k] < end or (times[k] == end and s > 1 and k < ready)):
                 evaluate(self.b, n, min((times[k] - self.t) / D, 1.0), self.trial)
                 if not np.linalg.norm(self.trial) <= self.max_norm:
                     return float(times[k])
@@ -495,7 +497,7 @@ class _Run:
             if not np.linalg.norm(self.trial) <= self.max_norm:
                 return end
             self.idle = self.idle + 1 if end == self.t else 0
-            if end == self.t and s > 1.0:
+            if end == self.t and s > 1.0 and span > 0:
                 raise NumericalError(
                     f"Time does not advance beyond t={end}: the rates of mode {self.mode} are too "
                     "fast for double precision at this time. Start the clock at zero."
@@ -521,10 +523,12 @@ class _Run:
             d[0] -= sign * guard.level
             if d[0] <= noise:
                 start = int(sign_at_zero(d, noise))
-                if d[0] < -touch or (start > 0 and d[start] < 0):
-                    return -1.0, place
                 if start == 0:
                     continue
+                if d[0] < -touch or (d[0] <= 0 and d[start] < 0):
+                    return -1.0, place
+                if d[start] < 0:
+                    start = 0
             s = first_crossing(d[start:], min(1.0, best), touch, noise)
             if s < best:
                 best, which = s, place
@@ -555,3 +559,5 @@ class _Run:
         self.stays.append((self.mode, self.stay))
         self.stay, self.z, self.mode = 0.0, after, guard.target
         self._enter()
+        if guard.switches_only and guard.target == guard.mode:
+            self.side[place] = -1  # a guard that changes nothing is behind us now

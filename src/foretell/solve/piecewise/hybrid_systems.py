@@ -27,7 +27,7 @@ def bouncing_ball(restitution: float = 0.8, gravity: float = 9.81) -> PWLHybridS
 
     Examples
     --------
-    >>> bouncing_ball(0.5, gravity=2.0).simulate([1.0, 0.0], [0.0, 2.5]).jumps.times
+    >>> bouncing_ball(0.5, gravity=2.0).simulate([1.0, 0.0], [0.0, 2.2]).jumps.times
     array([1., 2.])
     """
     if not 0 < restitution <= 1 or not gravity > 0:
