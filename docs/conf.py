@@ -1,5 +1,8 @@
 """How the documentation is built: make docs."""
 
+import re
+from typing import Any
+
 import foretell
 
 project = "foretell"
@@ -19,8 +22,6 @@ templates_path: list[str] = []
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 
-# scikit-learn adds these two to every estimator; they mean nothing for recordings.
-autodoc_default_options = {"exclude-members": "set_fit_request, set_score_request"}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
@@ -31,3 +32,22 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"foretell {release}"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 html_show_sourcelink = False
+
+
+def skip_metadata_routing(app: Any, what: str, name: str, member: Any, skip: bool, _: Any) -> bool:
+    """Leave out what scikit-learn adds to every estimator; it means nothing for recordings."""
+    return skip or bool(re.fullmatch(r"get_metadata_routing|set_\w+_request", name))
+
+
+def keep_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Let |z| be an absolute value in docstrings, where Sphinx would look for a substitution."""
+    example = False
+    for number, line in enumerate(lines):
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if not example:
+            lines[number] = re.sub(r"(``.*?``)|\|", lambda match: match[1] or r"\|", line)
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-skip-member", skip_metadata_routing)
+    app.connect("autodoc-process-docstring", keep_bars)
