@@ -316,6 +316,27 @@ def test_codes_agree_with_signs():
         assert_array_equal(run.codes[clear], (run.states[:, 1:] > 0)[clear])
 
 
+def test_degenerate_fields_of_small_integers():
+    # Zero rates, equal rates, starts on boundaries, joint crossings: all of it is frequent here.
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        M = int(rng.integers(2, 6))
+        field = PiecewiseLinearField(
+            A=rng.integers(-1, 1, M),
+            W=rng.integers(-1, 2, (M, M)) * (rng.random((M, M)) < 0.5),
+            h=rng.integers(-1, 2, M),
+            n_relu=M,
+        )
+        z0 = rng.integers(-1, 2, M).astype(float)
+        times = np.linspace(0.0, 3.0, 25)
+        run = flow(field, z0, times)
+        clear = np.abs(run.states) > 1e-9
+        assert_array_equal(run.codes[clear], (run.states > 0)[clear], err_msg=str(seed))
+        assert len(run.events) <= 20, seed
+        if seed % 5 == 0:
+            assert_allclose(run.states, dop853(field, z0, times), rtol=1e-8, atol=1e-8)
+
+
 # Escape, inputs, stiffness
 
 
