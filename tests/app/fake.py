@@ -35,6 +35,11 @@ def pulse_recording(
     return Trajectories.from_arrays(values, times, names=["pulse"], units=["mV"], time_unit="s")
 
 
+def lag_of(name: str) -> float:
+    """The lag in a name like ``pulse(t-0.12)``."""
+    return float(name.split("(t-")[1].rstrip(")")) if "(t-" in name else 0.0
+
+
 @dataclass
 class Pulse:
     """Goes round ``period``; ``stall_at`` interrupts the fit at that update."""
@@ -57,7 +62,7 @@ class Pulse:
         flat = np.concatenate(X.values)
         self.middle, self.spread = flat.mean(axis=0), flat.std(axis=0)
         self.names, self.units, self.time_unit = X.names, X.units, X.time_unit
-        self.lags = np.arange(len(self.names)) * 0.12
+        self.lags = np.array([lag_of(name) for name in X.names])
         for step in range(first + 1, self.total + 1):
             if step == self.stall_at:
                 Path(checkpoint).write_text(str(step))

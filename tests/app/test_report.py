@@ -159,7 +159,11 @@ def test_lines_that_load_the_model_work_as_printed(
 
 
 def test_cycle_is_cut_where_the_region_changes() -> None:
-    model = Pulse().fit(Trajectories.from_arrays(np.random.default_rng(0).normal(size=(50, 3))))
+    model = Pulse().fit(
+        Trajectories.from_arrays(
+            np.random.default_rng(0).normal(size=(50, 3)), names=["x", "x(t-0.1)", "x(t-0.2)"]
+        )
+    )
     pieces = cycle_pieces(model.limit_cycles()[0])
     assert [region for _, region in pieces] == [0, 1, 2, 3, 0]
     ends = [states[-1] for states, _ in pieces]

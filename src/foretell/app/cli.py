@@ -47,7 +47,10 @@ def _root(
 def fit(
     file: Annotated[Path, typer.Argument(help="A .csv, .tsv, .txt, .parquet or .npz table.")],
     out: Annotated[Path, typer.Option("--out", help="New folder for model and report.")],
-    time: Annotated[str | None, typer.Option("--time", help="Column with the time stamps.")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", help="Column of time stamps; default time, t, date."),
+    ] = None,
     group: Annotated[
         str | None, typer.Option("--group", help="Column that tells recordings apart.")
     ] = None,

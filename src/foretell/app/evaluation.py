@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 
 _STARTS = 40
 _FEWEST = 500
-_COMPARED = 3  # more coordinates would leave almost every cell of the histogram empty
+_BINS, _MOST_CELLS = 30, 5
+_SMOOTHING = 0.1  # variance, so features of a third of a standard deviation count
 _ERROR_LIMIT = 0.4
 _LOST = 1e3  # the error of a run that escaped, in standard deviations
 
@@ -41,7 +42,11 @@ def evaluate(
     embedded : bool
         Whether the variables are delayed copies of the first one.
     """
-    from foretell.dynamics.longrun import power_spectrum_hellinger, state_space_divergence
+    from foretell.dynamics.longrun import (
+        power_spectrum_hellinger,
+        state_space_divergence,
+        state_space_divergence_gmm,
+    )
 
     longest = int(np.argmax([t.size for t in test.times]))
     test = test.select([longest, *(i for i in range(len(test)) if i != longest)])
@@ -57,13 +62,19 @@ def evaluate(
         forecast = _forecasts(model, test, scale, 1 if embedded else test.n_variables)
     before = train.take_rows([slice(-wanted, None)] * len(train))
     step = test.median_interval
-    dims = slice(0, _COMPARED)
+    dims = compared_dimensions(test)
+
+    def cut(data: Trajectories) -> list[Array]:
+        return [np.ascontiguousarray(values[:, :dims]) for values in data.values]
+
     return HeldOut(
         observed=test,
         free_run=free,
         long_run=long_run,
-        divergence=float(state_space_divergence(_cells(test, dims), _cells(long_run, dims))),
-        divergence_floor=float(state_space_divergence(_cells(test, dims), _cells(before, dims))),
+        divergence=state_space_divergence_gmm(test, long_run, variance=_SMOOTHING),
+        divergence_floor=state_space_divergence_gmm(test, before, variance=_SMOOTHING),
+        histogram_divergence=state_space_divergence(cut(test), cut(long_run)),
+        histogram_divergence_floor=state_space_divergence(cut(test), cut(before)),
         hellinger=float(power_spectrum_hellinger(test, long_run)) if _moves(long_run) else 1.0,
         hellinger_floor=float(power_spectrum_hellinger(test, before)),
         state=_state(long_run, wanted, train),
@@ -71,6 +82,18 @@ def evaluate(
         driven_error=_driven_error(test, free, scale) if driven else None,
         forecast=forecast,
     )
+
+
+def compared_dimensions(test: Trajectories) -> int:
+    """How many coordinates the state-space divergence looks at: more samples, more coordinates.
+
+    A histogram with far more cells than samples says nothing, so there is at least about one
+    sample for three cells; above five variables the divergence does not use a histogram.
+    """
+    if test.n_variables > _MOST_CELLS:
+        return test.n_variables
+    affordable = int(np.log(3.0 * test.n_samples) / np.log(_BINS))
+    return int(np.clip(affordable, 1, test.n_variables))
 
 
 def _first_state(values: Array) -> Array:
@@ -85,10 +108,6 @@ def _long_run(model: Model, test: Trajectories, n: int) -> Trajectories:
     times = test.median_interval * np.arange(n + skip)
     run = model.simulate(_first_state(test.values[0]), times)
     return run.take_rows([slice(min(skip, run.times[0].size // 2), None)])
-
-
-def _cells(data: Trajectories, dims: slice) -> list[Array]:
-    return [np.ascontiguousarray(values[:, dims]) for values in data.values]
 
 
 def _moves(run: Trajectories) -> bool:

@@ -13,7 +13,7 @@ from foretell.app.words import amount, count, number
 from foretell.data import Trajectories
 
 # Grades compare with what two stretches of the same recording differ by (the noise floor).
-_GOOD_DIVERGENCE, _FAIR_DIVERGENCE = 1.0, 4.0
+_GOOD_DIVERGENCE, _FAIR_DIVERGENCE = 0.5, 2.0
 _GOOD_HELLINGER, _FAIR_HELLINGER = 0.15, 0.35
 _GOOD_DRIVEN, _FAIR_DRIVEN = 0.2, 0.5
 
@@ -129,11 +129,7 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
         return f"The free run comes to rest{where or ' at a stable equilibrium'}."
     if cycle is not None:
         mu = np.abs(np.delete(cycle.multipliers, int(np.argmin(np.abs(cycle.multipliers - 1.0)))))
-        rest = (
-            f"; a disturbance shrinks to {100 * float(mu.max()):.2g}\u00a0% in one round"
-            if mu.size
-            else ""
-        )
+        rest = f"; {_fading(float(mu.max()))}" if mu.size else ""
         return (
             f"The attractor is a stable limit cycle with period {amount(cycle.period, unit, 4)}, "
             f"crossing {count(int(cycle.n_crossings), 'region boundary')}{rest}."
@@ -152,6 +148,14 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
             "no single closed cycle was confirmed."
         )
     return "The free run keeps moving; this learner cannot say on what kind of attractor."
+
+
+def _fading(multiplier: float) -> str:
+    """What becomes of a disturbance in one round of a stable cycle."""
+    left = 100 * multiplier
+    if left > 95:
+        return "a disturbance hardly fades from one round to the next"
+    return f"after one round {max(left, 0.1):.2g}\u00a0% of a disturbance is left"
 
 
 def _period(held: HeldOut, analysis: Analysis, unit: str) -> str:
@@ -213,7 +217,7 @@ def caution(
         said.append(
             f"There are only {period / median:.1f} samples in one period. Sample faster if you can."
         )
-    if held.divergence_floor > 4:
+    if held.divergence_floor > 2:
         said.append(
             "The training part and the held-out part differ a lot themselves: the system may have "
             "drifted, or the recording may be too short."

@@ -79,7 +79,8 @@ def build(plan: Plan) -> Trainable:
 
 def check_time_given(data: Trajectories, time_column: str | None) -> None:
     """Refuse a table in which the time column was probably forgotten."""
-    if time_column is not None:
+    numbered = all(np.array_equal(t, np.arange(t.size)) for t in data.times)
+    if time_column is not None or not numbered:
         return
     for n, name in enumerate(data.names):
         if all(bool((np.diff(v[:, n]) > 0).all()) for v in data.values):

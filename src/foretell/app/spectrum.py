@@ -6,6 +6,8 @@ gap longer than ten intervals are left out. Then overlapping windowed segments a
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,8 @@ from foretell.app.study import Spectrum
 from foretell.data import Trajectories
 
 Array = NDArray[np.float64]
+
+_FUNDAMENTAL = 0.2  # share of the largest peak that makes a lower one the fundamental
 
 
 def power_spectrum(data: Trajectories, *, step: float | None = None, variable: int = 0) -> Spectrum:
@@ -77,8 +81,21 @@ def _even(times: Array, values: Array, step: float) -> list[Array]:
 
 
 def _peak(frequency: Array, power: Array) -> float:
-    """Frequency of the largest peak, refined by a parabola through three logarithms."""
+    """The dominant frequency, refined by a parabola through three logarithms.
+
+    It is the largest peak, or the fundamental of which that peak is a harmonic: a pulse often has
+    more power at twice its rate.
+    """
     top = 1 + int(np.argmax(power[1:]))
+    for divisor in (4, 3, 2):
+        centre = top / divisor
+        low, high = max(2, math.floor(0.9 * centre)), math.ceil(1.1 * centre) + 1
+        if centre >= 4:
+            near = low + int(np.argmax(power[low:high]))
+            local = power[near] >= max(power[near - 1], power[near + 1])
+            if local and power[near] > _FUNDAMENTAL * power[top]:
+                top = near
+                break
     if top + 1 >= power.size or top < 2:
         return float(frequency[top])
     left, middle, right = np.log(np.maximum(power[top - 1 : top + 2], 1e-300))

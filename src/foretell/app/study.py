@@ -92,7 +92,10 @@ class HeldOut:
     long_run : Trajectories
         The run that the long-run numbers are computed from.
     divergence, divergence_floor : float
-        State-space divergence (KL) of model and data, and of two stretches of data.
+        State-space divergence (KL) of model and data, and of two stretches of data; smoothed, so
+        that measurement noise does not count as dynamics. The verdict rests on it.
+    histogram_divergence, histogram_divergence_floor : float
+        The same from a histogram with 30 bins per coordinate, as in the literature.
     hellinger, hellinger_floor : float
         Spectrum distance (0 same, 1 disjoint) of model and data, and of two stretches of data.
     forecast : Forecasts
@@ -109,6 +112,8 @@ class HeldOut:
     long_run: Trajectories
     divergence: float
     divergence_floor: float
+    histogram_divergence: float
+    histogram_divergence_floor: float
     hellinger: float
     hellinger_floor: float
     forecast: Forecasts

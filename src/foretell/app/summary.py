@@ -38,6 +38,8 @@ def summarise(study: Study, folder: FitFolder) -> dict[str, Any]:
         "held_out": {
             "state_space_divergence": held.divergence,
             "state_space_divergence_floor": held.divergence_floor,
+            "histogram_divergence": held.histogram_divergence,
+            "histogram_divergence_floor": held.histogram_divergence_floor,
             "spectrum_distance": held.hellinger,
             "spectrum_distance_floor": held.hellinger_floor,
             "valid_time": held.forecast.valid_time,

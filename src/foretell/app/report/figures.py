@@ -279,7 +279,7 @@ def space(study: Study) -> str:
             {"stable": bool(e.stable), "state": unit(e.state[None, :3])[0]} for e in dots
         ],
     }
-    text = json.dumps(scene, separators=(",", ":")).replace("</", "<\\/")
+    text = json.dumps(scene, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="space-data">{text}</script>'
 
 
