@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import expm
 
 from foretell.core.errors import NumericalError, ParameterError
 from foretell.solve.piecewise import (
@@ -12,6 +13,7 @@ from foretell.solve.piecewise import (
     flow_parameter_gradient,
     segments,
 )
+from foretell.solve.piecewise.sensitivity import region_exponential
 from tests.solve.random_fields import central_difference, exact_map, fitzhugh_nagumo, random_field
 
 
@@ -21,6 +23,21 @@ def test_jacobian_against_central_differences(seed):
     result = flow_jacobian(field, z0, 4.0)
     slope = central_difference(lambda z: flow(field, z, [0.0, 4.0]).states[-1], z0)
     assert_allclose(result.jacobian, slope, rtol=0, atol=1e-8 * max(1.0, np.abs(slope).max()))
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("duration", [0.0, 1e-9, 0.3, 7.0, 60.0])
+def test_region_exponential_against_scipy(duration):
+    rng = np.random.default_rng(1)
+    for matrix in (
+        rng.normal(size=(20, 20)) / 4 - np.eye(20),
+        np.diag([-1.0, -1.0, -1.0]) + np.diag([1.0, 1.0], 1),
+        np.diag([2.0, 3.0], 1),
+        np.zeros((2, 2)),
+        np.diag([-1e4, -1.0]) + np.diag([1e3], 1),
+    ):
+        ours, peer = region_exponential(matrix, duration), expm(matrix * duration)
+        assert_allclose(ours, peer, rtol=1e-9, atol=1e-12 * np.abs(peer).max())
 
 
 def test_jacobian_chain_rule():

@@ -33,6 +33,7 @@ from foretell.solve.piecewise.sensitivity import (
     Segment,
     flow_jacobian,
     flow_parameter_gradient,
+    region_exponential,
     segments,
 )
 
@@ -69,6 +70,7 @@ __all__ = [
     "lyapunov_spectrum",
     "mckean",
     "phase_response",
+    "region_exponential",
     "relay",
     "segments",
 ]

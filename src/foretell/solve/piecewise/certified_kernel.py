@@ -198,6 +198,31 @@ def sign_at_zero(d: Array, noise: float) -> int:
 
 
 @njit(cache=True)
+def exponential(wt: Array, duration: float) -> Array:
+    """The transpose of expm(W_s duration), by the series and repeated squaring."""
+    M, halvings, part = wt.shape[0], 0, duration
+    norm = operator_norm(wt)
+    while part * norm > RADIUS:
+        part, halvings = 0.5 * part, halvings + 1
+    E, F = np.empty((M, M)), np.empty((M, M))
+    b, scale, zero, unit = np.zeros((ORDERS, M)), np.empty(M), np.zeros(M), np.zeros(M)
+    for j in range(M):
+        unit[j] = 1.0
+        n = expand(wt, zero, unit, part, b, scale)
+        evaluate(b, n, 1.0, E[j])
+        unit[j] = 0.0
+    for _ in range(halvings):
+        for j in range(M):
+            for i in range(M):
+                F[j, i] = 0.0
+            for m in range(M):
+                for i in range(M):
+                    F[j, i] += E[j, m] * E[m, i]
+        E, F = F, E
+    return E
+
+
+@njit(cache=True)
 def doubling_table(wt: Array, base: float, levels: int) -> tuple[Array, Array]:
     """Maps z -> E_j z + G_j drive over base 2^j, and growth bounds.
 

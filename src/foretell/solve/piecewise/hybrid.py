@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import expm
 
 from foretell.core.errors import NumericalError, ParameterError
 from foretell.solve.piecewise.certified_kernel import (
@@ -37,6 +36,7 @@ from foretell.solve.piecewise.certified_kernel import (
     operator_norm,
     sign_at_zero,
 )
+from foretell.solve.piecewise.sensitivity import region_exponential
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -361,7 +361,7 @@ class PWLHybridSystem:
             )
         jacobian, jumps = np.eye(self.n_variables), run.jumps
         for k, (m, stay) in enumerate(course.stays):
-            jacobian = expm(self.modes[m].matrix * stay) @ jacobian
+            jacobian = region_exponential(self.modes[m].matrix, stay) @ jacobian
             if k < len(jumps):
                 jacobian = self._jump_derivative(jumps, k, saltation) @ jacobian
         return HybridJacobian(run.states[-1], int(run.modes[-1]), jacobian, jumps)
