@@ -31,10 +31,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from foretell.core.errors import NumericalError, ParameterError
+from foretell.solve.piecewise.simd import add_product, add_transposed_product
 
 Array = NDArray[np.float64]
 
 _OK, _ESCAPED, _REGIONS_FULL, _TAPE_FULL = 0, 1, 2, 3
+_SAME_TIME = 1e-6  # share of a time unit below which two durations are the same
 _FLAGS = {"contract"}  # fused multiply-add only: NaN checks stay
 
 
@@ -54,40 +56,7 @@ class SequenceGradient:
 
 
 # --------------------------------------------------------------------------- small linear algebra
-@njit(cache=True, fastmath=_FLAGS)
-def _apply(out, E, z):  # type: ignore[no-untyped-def]
-    """out += E z for a padded matrix (rows in fours keep the additions independent)."""
-    n = z.shape[0]
-    for i in range(0, n, 4):
-        s0 = out[i]
-        s1 = out[i + 1]
-        s2 = out[i + 2]
-        s3 = out[i + 3]
-        for j in range(n):
-            s0 += E[i, j] * z[j]
-            s1 += E[i + 1, j] * z[j]
-            s2 += E[i + 2, j] * z[j]
-            s3 += E[i + 3, j] * z[j]
-        out[i] = s0
-        out[i + 1] = s1
-        out[i + 2] = s2
-        out[i + 3] = s3
-
-
-@njit(cache=True, fastmath=_FLAGS)
-def _apply_transposed(out, E, lam):  # type: ignore[no-untyped-def]
-    """out += E^T lam for a padded matrix."""
-    n = lam.shape[0]
-    for i in range(0, n, 4):
-        a0 = lam[i]
-        a1 = lam[i + 1]
-        a2 = lam[i + 2]
-        a3 = lam[i + 3]
-        for j in range(n):
-            out[j] += a0 * E[i, j] + a1 * E[i + 1, j] + a2 * E[i + 2, j] + a3 * E[i + 3, j]
-
-
-@njit(cache=True, fastmath=_FLAGS)
+@njit(cache=True, forceinline=True, fastmath=_FLAGS)
 def _add_scaled(out, c, v):  # type: ignore[no-untyped-def]
     for i in range(v.shape[0]):
         out[i] += c * v[i]
@@ -123,7 +92,7 @@ def _product_tn(A, B, out):  # type: ignore[no-untyped-def]
     np.dot(A.T, B, out)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _code(z, first, n_relu):  # type: ignore[no-untyped-def]
     code = 0
     for i in range(n_relu):
@@ -140,8 +109,8 @@ def _taylor_drive(X, h, v1, v2, v3):  # type: ignore[no-untyped-def]
         v3[i] = h[i] / 24.0
         v2[i] = h[i] / 6.0
         v1[i] = h[i] / 2.0
-    _apply(v2, X, v3)
-    _apply(v1, X, v2)
+    add_product(v2, X, v3)
+    add_product(v1, X, v2)
 
 
 @njit(cache=True, fastmath=_FLAGS)
@@ -177,7 +146,7 @@ def _build_region(code, r, A, W, H, n_units, n_relu, u, E, G, X2, Y, Ws):  # typ
         v0 = G[r, 0, q]
         for i in range(pad):
             v0[i] = H[q, i]
-        _apply(v0, X, v1)
+        add_product(v0, X, v1)
         for i in range(pad):
             v0[i] *= u
     for level in range(1, n_levels):
@@ -185,7 +154,7 @@ def _build_region(code, r, A, W, H, n_units, n_relu, u, E, G, X2, Y, Ws):  # typ
         for q in range(n_drive):
             for i in range(pad):
                 G[r, level, q, i] = G[r, level - 1, q, i]
-            _apply(G[r, level, q], E[r, level - 1], G[r, level - 1, q])
+            add_product(G[r, level, q], E[r, level - 1], G[r, level - 1, q])
 
 
 @njit(cache=True, fastmath=_FLAGS)
@@ -203,7 +172,7 @@ def _unwind_region(r, H, u, E, G, X2, Y, Ws, dE, dG, dWs, dH, top):  # type: ign
         for q in range(n_drive):
             _add_outer(dE[level - 1], dG[level, q], G[r, level - 1, q])
             _add_scaled(dG[level - 1, q], 1.0, dG[level, q])
-            _apply_transposed(dG[level - 1, q], low, dG[level, q])
+            add_transposed_product(dG[level - 1, q], low, dG[level, q])
     X = np.zeros((pad, pad))
     _add_matrix(X, u, Ws[r])
     dX = np.zeros((pad, pad))
@@ -214,9 +183,9 @@ def _unwind_region(r, H, u, E, G, X2, Y, Ws, dE, dG, dWs, dH, top):  # type: ign
         _taylor_drive(X, H[q], v1, v2, v3)
         a0, a1, a2, a3 = np.zeros(pad), np.zeros(pad), np.zeros(pad), np.zeros(pad)
         _add_scaled(a0, u, dG[0, q])
-        _apply_transposed(a1, X, a0)
-        _apply_transposed(a2, X, a1)
-        _apply_transposed(a3, X, a2)
+        add_transposed_product(a1, X, a0)
+        add_transposed_product(a2, X, a1)
+        add_transposed_product(a3, X, a2)
         _add_outer(dX, a0, v1)
         _add_outer(dX, a1, v2)
         _add_outer(dX, a2, v3)
@@ -265,7 +234,7 @@ def _region(code, table, codes, count, A, W, H, n_units, n_relu, u, E, G, X2, Y,
 
 
 # --------------------------------------------------------------------------- one interval
-@njit(cache=True, fastmath=_FLAGS)
+@njit(cache=True, forceinline=True, fastmath=_FLAGS)
 def _advance(  # type: ignore[no-untyped-def]
     z, out, r, n_pieces, rest, w, interval, A, W, H, n_units, n_relu, u,
     E, G, X2, Y, Ws, table, codes, count, tape_z, tape_key, tape_interval, used, record,
@@ -286,7 +255,7 @@ def _advance(  # type: ignore[no-untyped-def]
                 out[i] = G[r, level, 0, i]
             for q in range(1, n_drive):
                 _add_scaled(out, w[q], G[r, level, q])
-            _apply(out, E[r, level], z)
+            add_product(out, E[r, level], z)
             code = _code(out, first, n_relu)
             crossed = code != codes[r]
             if level == 0 or not crossed:
@@ -331,7 +300,7 @@ def _advance(  # type: ignore[no-untyped-def]
             if k == 0:
                 for q in range(n_drive):
                     _add_scaled(out, w[q], H[q])
-            _apply(out, Ws[r], v)
+            add_product(out, Ws[r], v)
             scale *= rest / (k + 1)
             _add_scaled(z, scale, out)
             for i in range(pad):
@@ -450,15 +419,15 @@ def _sweep_back(  # type: ignore[no-untyped-def]
                     a3[i] = c3 * lam[i]
                     a2[i] = c2 * lam[i]
                     new[i] = c1 * lam[i]
-                _apply_transposed(a2, Ws[r], a3)
-                _apply_transposed(new, Ws[r], a2)
+                add_transposed_product(a2, Ws[r], a3)
+                add_transposed_product(new, Ws[r], a2)
                 for i in range(pad):
                     tape_lam[e, i] = a3[i]
                     tape_lam[e - 1, i] = a2[i]
                     tape_lam[e - 2, i] = new[i]
                 for q in range(n_drive):
                     _add_scaled(dH[q], w[b, k, q], new)
-                _apply_transposed(lam, Ws[r], tape_lam[e - 2])
+                add_transposed_product(lam, Ws[r], tape_lam[e - 2])
                 e -= 3
             while e >= start[b, k]:
                 for i in range(pad):
@@ -466,7 +435,7 @@ def _sweep_back(  # type: ignore[no-untyped-def]
                     new[i] = 0.0
                 key = tape_key[e]
                 r = key // n_keys
-                _apply_transposed(new, E[r, key - r * n_keys], lam)
+                add_transposed_product(new, E[r, key - r * n_keys], lam)
                 for i in range(pad):
                     lam[i] = new[i]
                 e -= 1
@@ -782,7 +751,7 @@ class DyadicFlow:
         units = dt_BT * 2.0**self.n_levels
         pieces = np.rint(units).astype(np.int64)
         rest = dt_BT - pieces * 2.0**-self.n_levels
-        rest[np.abs(rest) < 1e-12 * np.maximum(1.0, dt_BT)] = 0.0
+        rest[np.abs(rest) < _SAME_TIME * np.maximum(1.0, dt_BT)] = 0.0  # rounding of the stamps
         return w_BTQ, pieces, rest
 
     def _allocate(self, n_regions: int) -> None:
