@@ -24,11 +24,6 @@ class KernelGradient:
     dC: Array
     dL: Array
 
-    @property
-    def escaped(self) -> bool:
-        """Whether the loss is not finite."""
-        return not np.isfinite(self.loss)
-
 
 def _inputs(u: Array | None, dt: Array) -> Array:
     return np.zeros((*dt.shape, 0)) if u is None else np.ascontiguousarray(u)

@@ -68,15 +68,37 @@ class Layout:
 
 
 class LossAndGradient(Protocol):
-    """What a kernel returns for a batch."""
+    """What a kernel returns for a batch; the loss is not finite when a state escaped."""
 
-    loss: float
-    dA: Array
-    dW: Array
-    dh: Array
-    dC: Array
-    dL: Array
-    escaped: bool
+    @property
+    def loss(self) -> float:
+        """Mean squared error of the batch."""
+        ...
+
+    @property
+    def dA(self) -> Array:
+        """Gradient by A."""
+        ...
+
+    @property
+    def dW(self) -> Array:
+        """Gradient by W."""
+        ...
+
+    @property
+    def dh(self) -> Array:
+        """Gradient by h."""
+        ...
+
+    @property
+    def dC(self) -> Array:
+        """Gradient by C."""
+        ...
+
+    @property
+    def dL(self) -> Array:
+        """Gradient by L."""
+        ...
 
 
 class SequenceKernel(Protocol):
@@ -198,7 +220,7 @@ class WindowSampler:
 class FreeRunScore:
     """Minus D_stsp between a free run and the part of the recordings kept for validation."""
 
-    def __init__(self, sequences: Sequences, layout: Layout, n_steps: int = 10_000) -> None:
+    def __init__(self, sequences: Sequences, layout: Layout, n_steps: int = 50_000) -> None:
         self._sequences, self._layout = sequences, layout
         self._n_steps = n_steps
         values = np.concatenate(sequences.values)

@@ -185,9 +185,7 @@ class PiecewiseView:
         if x0 is not None:
             x = self.scaler_.transform_values(x0)
         z0 = np.concatenate([x, self.L_ @ x])
-        found = lyapunov_spectrum(
-            field, z0, duration, transient=transient, control=u, **options
-        )
+        found = lyapunov_spectrum(field, z0, duration, transient=transient, control=u, **options)
         scale, mean = self._affine()
         return replace(
             found,
@@ -222,4 +220,3 @@ class PiecewiseView:
 def _orthonormal(directions: Array) -> Array:
     q, _ = np.linalg.qr(directions.T)
     return np.asarray(q.T)
-

@@ -61,7 +61,7 @@ def as_trajectories(X: Trajectories | ArrayLike, times: ArrayLike | None = None)
     return Trajectories.from_arrays(X, times)
 
 
-class SequenceLearner(BaseEstimator):  # type: ignore[misc]
+class SequenceLearner(BaseEstimator):
     """Base of the learners trained by teacher forcing; use CPLRNN, ALRNN or ReLUNeuralODE."""
 
     citations: ClassVar[tuple[str, ...]] = ()
@@ -271,7 +271,9 @@ class SequenceLearner(BaseEstimator):  # type: ignore[misc]
             time_unit=self.time_unit_,
         )
 
-    def predict(self, X0: ArrayLike, times: ArrayLike, *, controls: ArrayLike | None = None) -> Array:
+    def predict(
+        self, X0: ArrayLike, times: ArrayLike, *, controls: ArrayLike | None = None
+    ) -> Array:
         """Values (B, T, N) of free runs from X0 (B, N); NaN where a run escaped."""
         runs = self.simulate(X0, times, controls=controls)
         out = np.full((runs.n_recordings, np.size(times), runs.n_variables), np.nan)
@@ -288,7 +290,9 @@ class SequenceLearner(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         sequences = self._known_sequences(as_trajectories(X, times))
         return [
-            self._forced_states(v, dt, None if sequences.controls is None else sequences.controls[n])
+            self._forced_states(
+                v, dt, None if sequences.controls is None else sequences.controls[n]
+            )
             for n, (v, dt) in enumerate(zip(sequences.values, sequences.dt, strict=True))
         ]
 

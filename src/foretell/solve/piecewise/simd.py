@@ -10,7 +10,7 @@ Source: standard register blocking.
 """
 
 # The types below are those of a compiler's intermediate code.
-# mypy: disable-error-code="no-untyped-call, no-untyped-def, misc"
+# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ class _Loops:
 
 
 def _offsets(loops: _Loops, index: Any) -> list[Any]:
-    return [
-        loops.builder.add(index, ir.Constant(index.type, lane)) for lane in range(_WIDTH)
-    ]
+    return [loops.builder.add(index, ir.Constant(index.type, lane)) for lane in range(_WIDTH)]
 
 
 @intrinsic
