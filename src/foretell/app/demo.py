@@ -20,13 +20,14 @@ from foretell.app.folder import FitFolder
 from foretell.app.planning import make_plan
 from foretell.app.study import Study
 from foretell.app.summary import summarise, to_json
+from foretell.app.warmup import compiling_analysis
 from foretell.app.words import amount, number
 from foretell.core.errors import ArtifactError
 from foretell.data import Trajectories
 
 # The first minutes are enough for the demo, and keep it inside a minute on two slow cores.
 _SECONDS = 120.0
-_UPDATES = 4_000
+_UPDATES = 2_500
 
 
 def recording() -> Trajectories:
@@ -59,7 +60,7 @@ def run(out: Path, *, as_json: bool = False) -> Study:
     command = f"foretell demo --out {out.as_posix()}"
     _make_room(folder)
     try:
-        with ProgressView() as view:
+        with ProgressView() as view, compiling_analysis():
             view.stage(
                 "Reading a heart pulse with irregular time stamps (from the package heartpy)"
             )
@@ -68,6 +69,7 @@ def run(out: Path, *, as_json: bool = False) -> Study:
             plan = make_plan(data, learner="cplrnn", effort=2, updates=_UPDATES)
             record = {"command": command, "demo": True}
             folder.claim(record, resume=False)
+            view.say("  The first run compiles its kernels, which takes about half a minute.")
             study = fit_study(
                 data,
                 plan,

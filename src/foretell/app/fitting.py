@@ -165,7 +165,7 @@ def fit_study(
         analysis=analysis,
         verdict=judge(held),
         findings=describe(held, analysis, data),
-        warnings=caution(data, plan, held, analysis, (*data.notes, *heard)),
+        warnings=caution(data, plan, held, analysis, heard),
         learning=_shortened(curve),
         provenance=Provenance(
             created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),

@@ -15,12 +15,13 @@ from foretell.core.errors import DataError, ParameterError
 from foretell.data import Trajectories
 
 LEARNERS = {method.name: method.public.removeprefix("foretell.") for method in METHODS}
+# effort: (updates, hidden units, rectified units, longest window in samples)
 EFFORTS = {
-    1: (1_200, 8, 4),
-    2: (6_000, 12, 5),
-    3: (25_000, 15, 8),
-    4: (80_000, 20, 10),
-    5: (240_000, 20, 12),
+    1: (1_500, 8, 4, 60),
+    2: (6_000, 10, 8, 60),
+    3: (15_000, 15, 8, 200),
+    4: (50_000, 20, 10, 200),
+    5: (140_000, 20, 12, 200),
 }
 FRACTION = 0.7
 _FEWEST = 100
@@ -89,11 +90,11 @@ def make_plan(
     )
     name, why = _learner(data, learner)
     choices.append(Choice("Learner", name, why))
-    n_updates, extra, n_relu = EFFORTS[effort]
+    n_updates, extra, n_relu, longest_window = EFFORTS[effort]
     n_updates = updates or n_updates
     n_observed = dimension if dimension > 1 else data.n_variables
     train_rows = int(FRACTION * longest * 0.8)
-    length = int(np.clip(train_rows // 3, 20, 200))
+    length = int(np.clip(train_rows // 3, 20, longest_window))
     settings = {
         "latent_dim": n_observed + extra,
         "n_relu": n_relu,

@@ -136,6 +136,7 @@ def _words(study: Study) -> dict[str, str]:
             if n_gaps
             else "No gaps."
         )
+        + "".join(f" {note[:1].upper()}{note[1:]}." for note in data.notes)
     )
     split_words = (
         f"The model was fitted to the first {100 * study.plan.fraction:.0f}\u00a0% of the time. "
