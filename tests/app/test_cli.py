@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 from foretell import __version__
 from foretell.app import fitting
-from foretell.app.cli import app
+from foretell.app.commands import app
 from foretell.app.folder import FitFolder
 from foretell.app.study import Study
+from foretell.core.errors import NumericalError
 from tests.app.fake import Pulse, pulse_recording
 
 FLAGS = {
@@ -193,6 +194,26 @@ def test_too_few_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "o").exists()
 
 
+def test_useless_columns_and_failed_fits_leave_nothing_behind(
+    tmp_path: Path, known_model: Pulse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("t,x,fixed\n" + "".join(f"{i},{np.sin(i)},4\n" for i in range(300)))
+    out = tmp_path / "o"
+    code, _, told = call("fit", path, "--time", "t", "--out", out)
+    assert code == 1
+    assert "'fixed': it is 4 everywhere. Leave it out with: --columns x" in told
+
+    def diverge(*args: object, **kwargs: object) -> None:
+        raise NumericalError("training diverged")
+
+    monkeypatch.setattr(Pulse, "fit", diverge)
+    code, _, told = call("fit", path, "--time", "t", "--columns", "x", "--out", out)
+    assert code == 1
+    assert "training diverged" in told
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -235,8 +256,8 @@ def test_doctor_says_what_is_there() -> None:
 
 def test_help_starts_fast_and_loads_nothing_heavy() -> None:
     code = (
-        "import sys, foretell.app.cli as cli\n"
-        "try:\n    cli.app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "import sys, foretell.app.cli as cli\nsys.argv = ['foretell', '--help']\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
         "heavy = {'numpy', 'scipy', 'numba', 'torch', 'pandas', 'jinja2'} & set(sys.modules)\n"
         "sys.stderr.write(repr(sorted(heavy)))"
     )

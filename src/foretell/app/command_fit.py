@@ -10,13 +10,13 @@ import typer
 from rich.console import Console
 
 from foretell.app.console import ProgressView, results
-from foretell.app.fitting import Origin, check_time_given, fit_study
+from foretell.app.fitting import Origin, check_columns, check_time_given, fit_study
 from foretell.app.folder import FitFolder
 from foretell.app.planning import make_plan
 from foretell.app.study import Study
 from foretell.app.summary import summarise, to_json
 from foretell.app.words import GRADE_WORDS
-from foretell.core.errors import DataError
+from foretell.core.errors import DataError, ForetellError
 from foretell.data import Trajectories
 
 
@@ -68,6 +68,7 @@ class FitRequest:
             merge_duplicates=self.merge_duplicates,
         )
         check_time_given(data, self.time)
+        check_columns(data)
         return data
 
 
@@ -77,7 +78,7 @@ def _names(text: str | None) -> list[str] | None:
 
 def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> Study:
     """Carry the request out; raises ForetellError or KeyboardInterrupt with a message."""
-    folder = FitFolder(request.out)
+    folder, claimed = FitFolder(request.out), False
     try:
         with ProgressView() as view:
             view.stage(f"Reading {request.file}")
@@ -93,6 +94,7 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
                 "settings": plan.settings,
             }
             folder.claim(record, resume=resume)
+            claimed = True
             study = fit_study(
                 data,
                 plan,
@@ -102,6 +104,10 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
                 resume=resume and folder.progress.exists(),
             )
             folder.finish(record)
+    except ForetellError:
+        if claimed:
+            folder.release()
+        raise
     except KeyboardInterrupt as stop:
         saved = "the state is saved. " if folder.progress.exists() else ""
         kept = folder.record.exists()

@@ -83,7 +83,7 @@ def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str
     found = [_quality(held), _attractor(held, analysis, unit)]
     rhythm = _period(held, analysis, unit)
     found += [rhythm] if rhythm else []
-    if analysis.equilibria is not None:
+    if analysis.equilibria is not None and held.driven_error is None:
         found.append(_equilibria(analysis.equilibria))
     if np.isfinite(held.forecast.valid_time) and held.forecast.valid_time > 0:
         found.append(
@@ -120,6 +120,12 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
     stable = (
         [] if analysis.equilibria is None else [e for e in analysis.equilibria.items if e.stable]
     )
+    if held.driven_error is not None and analysis.equilibria is not None:
+        n = len(analysis.equilibria.items)
+        rests = (
+            f"{count(n, 'equilibrium')}, {len(stable)} of them stable" if n else "no equilibrium"
+        )
+        return f"With the inputs held at their mean, the model has {rests}."
     if held.state == "escapes":
         return "The free run escapes: the model has no attractor where the data are."
     if held.state == "settles":

@@ -91,6 +91,23 @@ def check_time_given(data: Trajectories, time_column: str | None) -> None:
             )
 
 
+def check_columns(data: Trajectories) -> None:
+    """Refuse columns from which nothing can be learned, and say how to leave them out."""
+    values, mask = np.concatenate(data.values), np.concatenate(data.mask)
+    useless = {}
+    for n, name in enumerate(data.names):
+        seen = values[mask[:, n], n]
+        if seen.size < 0.2 * len(values):
+            useless[name] = f"only {seen.size} of {len(values)} cells are filled"
+        elif float(np.ptp(seen)) == 0.0:
+            useless[name] = f"it is {seen[0]:.6g} everywhere"
+    if useless:
+        said = "; ".join(f"{name!r}: {why}" for name, why in useless.items())
+        rest = ",".join(name for name in data.names if name not in useless)
+        remedy = f"Leave it out with: --columns {rest}" if rest else "Nothing is left to model."
+        raise DataError(f"There is nothing to learn from a column. {said}. {remedy}")
+
+
 def prepare(data: Trajectories, plan: Plan) -> tuple[Trajectories, Trajectories]:
     """Training part and held-out part in model coordinates; no lagged copy crosses the split."""
     first, rest = data.split(plan.fraction, gap=plan.gap)

@@ -142,6 +142,12 @@ class FitFolder:
         content = {"format": FORMAT, "schema": SCHEMA, "state": state, "request": request}
         write_text_atomic(self.record, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
+    def release(self) -> None:
+        """Give up a claim from which there is nothing to resume."""
+        if self.path.is_dir() and [p.name for p in self.path.iterdir()] == [self.record.name]:
+            self.record.unlink()
+            self.path.rmdir()
+
     def finish(self, request: dict[str, Any]) -> None:
         """Mark the fit as done and drop the resumable state."""
         self.write(request, "done")

@@ -131,6 +131,15 @@ def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:
     first, _ = data.split(FRACTION)
     lag = float(choose_lag(first))
     shortest = min(float(t[-1] - t[0]) for t in first.times)
+    if data.controls is not None:
+        lag = max(
+            data.median_interval, round(lag / 8 / data.median_interval) * data.median_interval
+        )
+        why = f"the inputs are known; two values of {data.names[0]} also say how fast it moves"
+        lag = min(lag, shortest / 20)
+        said = f"2 copies, {amount(lag, data.time_unit, 3)} apart"
+        choices.append(Choice("Delay embedding", said, why))
+        return 2, lag
     lag = min(lag, shortest / (4 * _EMBEDDED))
     choices.append(
         Choice(

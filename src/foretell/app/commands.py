@@ -1,0 +1,151 @@
+"""The commands of ``foretell`` and their flags; heavy parts are imported inside them.
+
+Exit codes: 0 done, 1 foretell could not do it (the message says why and what to do),
+2 the command line is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foretell.app.guard import guarded
+
+app = typer.Typer(
+    help="Learn your system from recordings: a checked, generative, analysable model and a report.",
+    epilog="Exit codes: 0 done, 1 could not be done, 2 wrong command line, 130 interrupted. "
+    "FORETELL_DEBUG=1 shows tracebacks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from foretell import __version__
+
+        typer.echo(f"foretell {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@guarded
+def fit(
+    file: Annotated[Path, typer.Argument(help="A .csv, .tsv, .txt, .parquet or .npz table.")],
+    out: Annotated[Path, typer.Option("--out", help="New folder for model and report.")],
+    time: Annotated[
+        str | None,
+        typer.Option("--time", help="Column of time stamps; default time, t, date."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", help="Column that tells recordings apart.")
+    ] = None,
+    controls: Annotated[
+        str | None, typer.Option("--controls", help="Input columns, with commas between.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", help="Variables to model, with commas between; default all."),
+    ] = None,
+    effort: Annotated[
+        int,
+        typer.Option(
+            "--effort", min=1, max=5, help="1 about 10 s, 2 40 s, 3 3 min, 4 10 min, 5 30 min."
+        ),
+    ] = 3,
+    learner: Annotated[
+        str, typer.Option("--learner", help="auto, cplrnn, alrnn or neural-ode.")
+    ] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted fit in --out.")
+    ] = False,
+    merge_duplicates: Annotated[
+        bool, typer.Option("--merge-duplicates", help="Average rows that share a time stamp.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Fit a model to a recording and write a report about it."""
+    from foretell.app.command_fit import FitRequest, run
+
+    run(
+        FitRequest(
+            file=file,
+            out=out,
+            time=time,
+            group=group,
+            controls=controls,
+            columns=columns,
+            effort=effort,
+            learner=learner,
+            merge_duplicates=merge_duplicates,
+        ),
+        resume=resume,
+        as_json=json,
+    )
+
+
+@app.command()
+@guarded
+def show(
+    folder: Annotated[Path, typer.Argument(help="The folder of a fit.")],
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Open the report in the web browser.")
+    ] = False,
+    cite: Annotated[
+        bool, typer.Option("--cite", help="Print BibTeX for what the fit used.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Print what a fit found, open its report, or cite it."""
+    from foretell.app.command_show import run
+
+    run(folder, browser=browser, cite=cite, as_json=json)
+
+
+@app.command()
+@guarded
+def methods() -> None:
+    """List the methods, their classes and their pages."""
+    from foretell.app.methods import show_methods
+
+    show_methods()
+
+
+@app.command()
+@guarded
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check the installation and what it can do."""
+    from foretell.app.doctor import run
+
+    if not run(as_json=json):
+        raise typer.Exit(1)
+
+
+@app.command()
+@guarded
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for model and report.")] = Path(
+        "foretell-demo"
+    ),
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Model a real heart pulse, in about a minute and without a network."""
+    from foretell.app.demo import run
+
+    run(out, as_json=json)
