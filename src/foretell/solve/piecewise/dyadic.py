@@ -43,6 +43,7 @@ from foretell.solve.piecewise.dyadic_sweeps import (
 
 Array = NDArray[np.float64]
 
+_LONGEST = 1e9  # time units; such an interval would take hours
 _SAME_TIME = 1e-6  # share of a time unit below which two durations are the same
 
 
@@ -220,6 +221,7 @@ class DyadicFlow:
         done = np.ones(n_batch, np.int64)
         self._reset()
         while True:
+            reached = int(done.sum())
             status = free_run(
                 A_M, W_MM, H_QM, states, w_BTQ, pieces, rest, self.n_units, self.n_relu,
                 2.0**-self.n_levels, z_max, *self._regions, self._table, self._codes, self._count,
@@ -227,8 +229,8 @@ class DyadicFlow:
             )  # fmt: skip
             if status == OK:
                 break
-            if not self._grow(status, can_forget=True):
-                break
+            # Where there is no room for more regions, those behind are forgotten.
+            self._grow(status, can_forget=int(done.sum()) > reached)
             self._reset()
         for b in range(n_batch):
             states[b, done[b] :] = np.nan
@@ -248,7 +250,14 @@ class DyadicFlow:
     def _drive_and_pieces(
         self, u: Array | None, dt: Array
     ) -> tuple[Array, NDArray[np.int64], Array]:
+        """Drive columns (B, T, Q), whole time units and rests (B, T) of the intervals."""
         dt_BT = np.asarray(dt, dtype=np.float64)
+        if not ((dt_BT >= 0.0) & (dt_BT < _LONGEST)).all():
+            raise ParameterError(
+                f"dt holds an interval of {dt_BT[~((dt_BT >= 0.0) & (dt_BT < _LONGEST))][0]} time "
+                f"units; intervals must be finite, not negative and below {_LONGEST:g}. Cut the "
+                "recording at its gaps, or give a longer time_scale."
+            )
         w_BTQ = np.ones((*dt_BT.shape, self._n_drive))
         if self.n_controls:
             if u is None:

@@ -32,7 +32,8 @@ def _code(z, first, n_relu):
 def _find_region(code, table, codes, n_regions):
     """Slot of ``code`` in the open-addressing table (its value is -1 when it is new)."""
     mask = table.shape[0] - 1
-    slot = (code * 0x9E3779B1 >> 7) & mask
+    mixed = (code ^ (code >> 29)) * -7046029254386353131  # odd, near 2^64 times the golden ratio
+    slot = (mixed >> 40) & mask
     while table[slot] >= 0 and codes[table[slot]] != code:
         slot = (slot + 1) & mask
     return slot
@@ -348,6 +349,8 @@ def free_run(
     zero, record = np.int64(0), np.bool_(False)
     for b in range(n_batch):
         k0 = done[b]
+        if k0 > n_steps:
+            continue
         for i in range(pad):
             z[i] = states[b, k0 - 1, i] if i < n_units else 0.0
         code = _code(z, first, n_relu)
