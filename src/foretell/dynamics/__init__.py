@@ -2,10 +2,10 @@
 
 from foretell.dynamics.alrnn import ALRNN, interpolate
 from foretell.dynamics.cplrnn import CPLRNN
-from foretell.dynamics.fitting import History
 from foretell.dynamics.loading import load
 from foretell.dynamics.model import Cycles, Exponents, FixedPoints, Model, VectorField
 from foretell.dynamics.neural_ode import ReLUNeuralODE
+from foretell.dynamics.training_state import History
 
 __all__ = [
     "ALRNN",

@@ -16,20 +16,26 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core import ParameterError
+from foretell.core import DataError, ParameterError
 from foretell.data import Trajectories
 from foretell.dynamics._reference_kernels import ALRNNKernel
-from foretell.dynamics.fitting import Layout, SequenceKernel, Sequences
+from foretell.dynamics.fitting import Layout, SequenceKernel
 from foretell.dynamics.sequence_learner import SequenceLearner
+from foretell.dynamics.sequences import Sequences
 
 Array = NDArray[np.float64]
 
-_MODES = ("linear", "cubic", "gp", "interval")
+_KINDS = ("linear", "cubic", "gp")
+_MODES = (*_KINDS, "interval")
 _BLOCK = 300  # samples of one local Gaussian process
+_MOST_BINS = 20_000_000
 
 
 class ALRNN(SequenceLearner):
     """Almost-linear RNN: a piecewise-linear map from sample to sample.
+
+    After interpolation a sample is a bin of ``time_scale``; `transform` then returns one latent
+    state for each bin.
 
     Parameters
     ----------
@@ -49,7 +55,7 @@ class ALRNN(SequenceLearner):
     (1, 10, 2)
     """
 
-    citations: ClassVar[tuple[str, ...]] = ("al-rnn", "sparse-teacher-forcing")
+    citations: ClassVar[tuple[str, ...]] = ("alrnn", "sparse-teacher-forcing")
     continuous: ClassVar[bool] = False
 
     def __init__(
@@ -100,11 +106,10 @@ class ALRNN(SequenceLearner):
             raise ParameterError(f"irregular={self.irregular!r} is not known; use one of {_MODES}.")
         super()._check_parameters(trajectories)
 
-    def _prepare(self, trajectories: Trajectories) -> Trajectories:
-        if self.irregular == "interval" or _is_regular(trajectories):
+    def _prepare(self, trajectories: Trajectories, time_scale: float) -> Trajectories:
+        if self.irregular == "interval" or _has_bins(trajectories, time_scale):
             return trajectories
-        step = trajectories.median_interval if self.time_scale == "auto" else self.time_scale
-        return interpolate(trajectories, float(step), self.irregular)
+        return interpolate(trajectories, time_scale, self.irregular)
 
     def _sequences(self, scaled: Trajectories, time_scale: float) -> Sequences:
         sequences = super()._sequences(scaled, time_scale)
@@ -144,16 +149,26 @@ def interpolate(trajectories: Trajectories, step: float, kind: str = "linear") -
     kind : {"linear", "cubic", "gp"}
         Linear, cubic spline, or posterior mean of a Gaussian process fitted in local blocks.
 
+    Raises
+    ------
+    DataError
+        A recording has fewer than two complete rows, or spans more bins than fit into memory.
+
     Examples
     --------
     >>> t = np.array([0.0, 1.0, 3.0])
     >>> interpolate(Trajectories.from_arrays(t[:, None], t), 1.0).values[0].ravel()
     array([0., 1., 2., 3.])
     """
+    if kind not in _KINDS:
+        raise ParameterError(f"kind={kind!r} is not known; use one of {_KINDS}.")
+    if not 0 < step < np.inf:
+        raise ParameterError(f"step={step!r}; needed is a positive time in data units.")
     values, times, controls = [], [], []
     for n, (t, x) in enumerate(zip(trajectories.times, trajectories.values, strict=True)):
         complete = np.isfinite(x).all(axis=1)
         known_t, known_x = t[complete], x[complete]
+        _check_grid(trajectories.labels[n], known_t, step)
         grid = np.arange(known_t[0], known_t[-1] + 0.5 * step, step)
         grid = grid[grid <= known_t[-1] + 1e-9 * step]
         values.append(_interpolated(grid, known_t, known_x, kind))
@@ -175,8 +190,23 @@ def interpolate(trajectories: Trajectories, step: float, kind: str = "linear") -
     )
 
 
-def _is_regular(trajectories: Trajectories) -> bool:
-    step = trajectories.median_interval
+def _check_grid(label: str, known_t: Array, step: float) -> None:
+    if known_t.size < 2 or known_t[-1] - known_t[0] < step:
+        raise DataError(
+            f"recording {label!r} has {known_t.size} complete rows, which do not span one bin of "
+            f"{step:.6g}; interpolation needs two bins. Leave the recording out, or use CPLRNN, "
+            "which takes missing cells as they are."
+        )
+    n_bins = (known_t[-1] - known_t[0]) / step
+    if n_bins > _MOST_BINS:
+        raise DataError(
+            f"recording {label!r} spans {n_bins:.3g} bins of {step:.6g}. Cut it at its gaps, give "
+            'a longer time_scale, or use irregular="interval", which needs no bins.'
+        )
+
+
+def _has_bins(trajectories: Trajectories, step: float) -> bool:
+    """Whether the stamps are complete and equally spaced by ``step`` already."""
     steps = (np.diff(t) for t in trajectories.times)
     return trajectories.complete and all(np.allclose(d, step, rtol=1e-3) for d in steps)
 

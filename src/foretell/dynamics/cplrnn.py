@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core import ParameterError
+from foretell.dynamics.checks import whole
 from foretell.dynamics.fitting import Layout, SequenceKernel
 from foretell.dynamics.piecewise_view import PiecewiseView
 from foretell.dynamics.sequence_learner import SequenceLearner
@@ -32,6 +33,7 @@ from foretell.solve.piecewise.dyadic import DyadicFlow, SequenceGradient
 Array = NDArray[np.float64]
 
 _FINER = 3  # levels that free runs add to those of training
+_FINEST = 20  # levels that the dyadic engine can have
 
 
 class CPLRNN(PiecewiseView, SequenceLearner):
@@ -144,6 +146,11 @@ class CPLRNN(PiecewiseView, SequenceLearner):
 
     def _check_parameters(self, trajectories: Any) -> None:
         super()._check_parameters(trajectories)
+        if not whole(self.n_levels, 0, _FINEST - _FINER):
+            raise ParameterError(
+                f"n_levels={self.n_levels!r}; needed is a whole number from 0 to "
+                f"{_FINEST - _FINER}."
+            )
         if self.engine not in ("dyadic", "certified"):
             raise ParameterError(
                 f'engine={self.engine!r} is not known; use "dyadic" or "certified".'

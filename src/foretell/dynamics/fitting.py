@@ -1,8 +1,9 @@
 """Training on sequences by sparse or generalised teacher forcing. Shared by three learners.
 
 The learners have the same parameters (A, W, h, C, L) and differ in how one sample leads to the
-next. That step, with its adjoint, is a ``SequenceKernel``; everything else is here: windows,
-noise, forcing schedule, learning rate, clipping, free-run selection, checkpoints.
+next. That step, with its adjoint, is a ``SequenceKernel``; here are forcing schedule, learning
+rate, clipping and free-run selection. Windows come from ``sequences``, checkpoints from
+``training_state``.
 
 Sparse teacher forcing moves the observed units to the data every ``forcing_interval`` samples;
 generalised forcing moves them part of the way at every sample, by a share that decays.
@@ -15,24 +16,24 @@ Braendle et al., ICML 2026 (settings).
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core import Artifact, ArtifactError, NumericalError, ParameterError, Progress
+from foretell.core import NumericalError, ParameterError, Progress
 from foretell.dynamics.longrun import state_space_divergence
-from foretell.dynamics.optimise import RAdam
+from foretell.dynamics.sequences import Sequences, WindowSampler, complete_rows
+from foretell.dynamics.training_state import History, TrainingState
 
 Array = NDArray[np.float64]
 OnStep = Callable[[Progress], None]
@@ -40,6 +41,7 @@ OnStep = Callable[[Progress], None]
 _MOST_SKIPS = 10  # batches in a row without a finite gradient
 _SLICE_SECONDS = 20.0  # a checkpoint is written about this often
 _REPORTS = 400  # progress reports in one training
+OUT_OF_RANGE = 1e6  # standard deviations; a free run that goes there has escaped
 
 
 @dataclass(frozen=True)
@@ -118,24 +120,6 @@ class SequenceKernel(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Sequences:
-    """Standardised recordings in model time (one unit is about one sample).
-
-    Attributes: ``values`` (T_i, N), NaN where unobserved; ``dt`` (T_i - 1,); ``controls``
-    (T_i, K) or None.
-    """
-
-    values: tuple[Array, ...]
-    dt: tuple[Array, ...]
-    controls: tuple[Array, ...] | None
-
-    @property
-    def n_controls(self) -> int:
-        """Number of inputs."""
-        return 0 if self.controls is None else int(self.controls[0].shape[1])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How to train; the learners' constructor arguments, resolved."""
@@ -150,16 +134,6 @@ class Settings:
     noise: float
     grad_clip: float
     n_scores: int = 20
-
-
-@dataclass(frozen=True)
-class History:
-    """Steps at which the model was looked at, with the smoothed loss and the free-run score."""
-
-    steps: list[int] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    skipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -180,43 +154,6 @@ def forcing_share(settings: Settings, step: int) -> tuple[int, float]:
     return 1, 0.05 ** (step / settings.max_updates)
 
 
-class WindowSampler:
-    """Draws batches of windows with noise from recordings.
-
-    A window never crosses from one recording into another and starts at a complete row.
-    """
-
-    def __init__(self, sequences: Sequences, length: int, batch: int, noise: float) -> None:
-        self._values = np.concatenate(sequences.values)
-        ends = np.cumsum([v.shape[0] for v in sequences.values])
-        self._dt = np.concatenate([np.append(dt, np.nan) for dt in sequences.dt])
-        self._controls = None if sequences.controls is None else np.concatenate(sequences.controls)
-        starts = [
-            end - v.shape[0] + np.flatnonzero(np.isfinite(v[: len(v) - length]).all(axis=1))
-            for v, end in zip(sequences.values, ends, strict=True)
-            if v.shape[0] > length
-        ]
-        self._starts = np.concatenate(starts) if starts else np.zeros(0, np.intp)
-        self._offsets = np.arange(length + 1)
-        self._batch, self._noise = batch, noise
-
-    @property
-    def n_windows(self) -> int:
-        """Number of different windows."""
-        return int(self._starts.size)
-
-    def draw(self, rng: np.random.Generator) -> tuple[Array, Array | None, Array]:
-        """One batch: x (B, T+1, N) with noise, u (B, T, K) or None, dt (B, T)."""
-        start = self._starts[rng.integers(self._starts.size, size=self._batch)]
-        rows = start[:, None] + self._offsets
-        x = self._values[rows]
-        if self._noise > 0.0:
-            x = x + self._noise * rng.standard_normal(x.shape)
-        inner = rows[:, :-1]
-        u = None if self._controls is None else self._controls[inner]
-        return x, u, self._dt[inner]
-
-
 class FreeRunScore:
     """Minus D_stsp between a free run and the part of the recordings kept for validation."""
 
@@ -224,7 +161,7 @@ class FreeRunScore:
         self._sequences, self._layout = sequences, layout
         self._n_steps = n_steps
         values = np.concatenate(sequences.values)
-        self._truth = values[np.isfinite(values).all(axis=1)]
+        self._truth = values[complete_rows(values)]
         self._bins = int(np.clip(round(self._truth.shape[0] ** (1 / 2)), 6, 30))
 
     def __call__(self, kernel: SequenceKernel, theta: Array) -> float:
@@ -239,7 +176,7 @@ class FreeRunScore:
         A, W, h, C, L = self._layout.views(theta)
         runs = []
         for n, values in enumerate(self._sequences.values):
-            complete = np.flatnonzero(np.isfinite(values).all(axis=1))
+            complete = np.flatnonzero(complete_rows(values))
             if complete.size == 0:
                 continue
             first = complete[0]
@@ -252,7 +189,7 @@ class FreeRunScore:
                 drop = 0
             z0 = np.concatenate([x0, L @ x0])[None]
             run = kernel.free_run(A, W, h, C, z0, u, dt)[0, drop:, : self._layout.n_observed]
-            if not np.isfinite(run).all():
+            if not (np.abs(run) < OUT_OF_RANGE).all():
                 return None
             runs.append(run)
             if self._sequences.controls is None and len(runs) == 3:
@@ -278,12 +215,12 @@ def train(
 
     ``identity`` names data and settings; a checkpoint of another identity is refused.
     """
-    state = _State(theta.copy(), rng)
+    state = TrainingState(theta.copy(), rng)
     if resume:
         if checkpoint is None:
             raise ParameterError("resume=True needs checkpoint=FOLDER, the state to go on from.")
         state.restore(Path(checkpoint), identity)
-    clock = _Clock(state.seconds)
+    clock = _Clock(state)
     saved = time.monotonic()
     every = max(1, settings.max_updates // settings.n_scores)
     report = max(1, settings.max_updates // _REPORTS)
@@ -311,7 +248,7 @@ def train(
 
 
 def _update(
-    state: _State,
+    state: TrainingState,
     kernel: SequenceKernel,
     layout: Layout,
     sampler: WindowSampler,
@@ -348,129 +285,44 @@ def _interrupts_wait() -> Iterator[threading.Event]:
     before = signal.getsignal(signal.SIGINT)
 
     def remember(number: int, frame: FrameType | None) -> None:
-        if interrupted.is_set() and callable(before):
-            before(number, frame)
+        if interrupted.is_set():
+            signal.default_int_handler(number, frame)
         interrupted.set()
 
-    if before is signal.default_int_handler:
-        signal.signal(signal.SIGINT, remember)
+    if before is not signal.default_int_handler:  # somebody else's handler stays in charge
+        yield interrupted
+        return
+    signal.signal(signal.SIGINT, remember)
     try:
         yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-class _State:
-    """Everything that a resumed training needs to go on to the same result."""
-
-    def __init__(self, theta: Array, rng: np.random.Generator) -> None:
-        self.theta, self.rng = theta, rng
-        self.optimiser = RAdam(theta.size)
-        self.step, self.loss, self.seconds = 0, float("nan"), 0.0
-        self.skips_in_a_row = 0
-        self.history = History()
-        self.best_theta, self.best_step, self.best_score = theta.copy(), 0, -np.inf
-
-    def take(self, loss: float, gradient: Array, norm: float, clip: float, rate: float) -> None:
-        self.step += 1
-        if not (np.isfinite(loss) and np.isfinite(norm)):
-            self.skips_in_a_row += 1
-            self.history = History(
-                self.history.steps,
-                self.history.losses,
-                self.history.scores,
-                self.history.skipped + 1,
-            )
-            return
-        self.skips_in_a_row = 0
-        self.loss = loss if np.isnan(self.loss) else self.loss + 0.02 * (loss - self.loss)
-        if norm > clip:
-            gradient *= clip / norm
-        self.optimiser.update(self.theta, gradient, learning_rate=rate)
-
-    def look(self, score: float) -> None:
-        self.history.steps.append(self.step)
-        self.history.losses.append(self.loss)
-        self.history.scores.append(score)
-        if score > self.best_score or self.best_step == 0:
-            self.best_theta, self.best_step, self.best_score = self.theta.copy(), self.step, score
-
-    def save(self, path: Path, identity: str, seconds: float) -> None:
-        fields = {
-            "identity": identity,
-            "step": self.step,
-            "loss": repr(self.loss),
-            "seconds": seconds,
-            "skips_in_a_row": self.skips_in_a_row,
-            "best_step": self.best_step,
-            "best_score": repr(float(self.best_score)),
-            "history": {
-                "steps": self.history.steps,
-                "losses": [repr(float(v)) for v in self.history.losses],
-                "scores": [repr(float(v)) for v in self.history.scores],
-                "skipped": self.history.skipped,
-            },
-            "generator": json.dumps(self.rng.bit_generator.state),
-        }
-        arrays = {
-            "theta": self.theta,
-            "mean": self.optimiser.mean,
-            "square": self.optimiser.square,
-            "best_theta": self.best_theta,
-            "optimiser_step": np.array([self.optimiser.step]),
-        }
-        Artifact(model_class=_CHECKPOINT, arrays=arrays, fields=fields).save(path)
-
-    def restore(self, path: Path, identity: str) -> None:
-        artifact = Artifact.open(path, classes=[_CHECKPOINT])
-        fields: dict[str, Any] = dict(artifact.fields)
-        if fields["identity"] != identity:
-            raise ArtifactError(
-                f"{path} was saved by a training with other data or settings. Go on with the same "
-                "file and the same arguments, or start anew with resume=False."
-            )
-        arrays = artifact.arrays
-        self.theta, self.best_theta = arrays["theta"], arrays["best_theta"]
-        self.optimiser.mean, self.optimiser.square = arrays["mean"], arrays["square"]
-        self.optimiser.step = int(arrays["optimiser_step"][0])
-        self.step, self.loss = fields["step"], float(fields["loss"])
-        self.seconds = fields["seconds"]
-        self.skips_in_a_row = fields["skips_in_a_row"]
-        self.best_step, self.best_score = fields["best_step"], float(fields["best_score"])
-        past = fields["history"]
-        self.history = History(
-            past["steps"],
-            [float(v) for v in past["losses"]],
-            [float(v) for v in past["scores"]],
-            past["skipped"],
-        )
-        self.rng.bit_generator.state = json.loads(fields["generator"])
-
-
-_CHECKPOINT = "training-state"
+    if interrupted.is_set():  # it came after the last update
+        raise KeyboardInterrupt
 
 
 class _Clock:
     """Seconds since the training began, earlier parts of a resumed one counted in."""
 
-    def __init__(self, before: float) -> None:
-        self._before, self._begin = before, time.monotonic()
-        self._first_step: int | None = None
+    def __init__(self, state: TrainingState) -> None:
+        self._before, self._begin = state.seconds, time.monotonic()
+        # The first update may compile; once there was a report, the pace is measured from it.
+        self._mark, self._mark_step = self._begin, state.step
+        self._reported = False
 
     def seconds(self) -> float:
         return self._before + time.monotonic() - self._begin
 
-    def progress(self, state: _State, total: int) -> Progress:
-        if self._first_step is None:
-            self._first_step = state.step
-            self._mark = time.monotonic()
-        done = max(state.step - self._first_step, 1)
-        rate = (time.monotonic() - self._mark) / done if state.step > self._first_step else 0.0
+    def progress(self, state: TrainingState, total: int) -> Progress:
+        now = time.monotonic()
+        pace = (now - self._mark) / max(state.step - self._mark_step, 1)
+        if not self._reported:
+            self._reported, self._mark, self._mark_step = True, now, state.step
         return Progress(
             step=state.step,
             total=total,
             loss=state.loss,
             score=state.history.scores[-1] if state.history.scores else None,
             seconds=self.seconds(),
-            eta=rate * (total - state.step),
+            eta=pace * (total - state.step),
         )

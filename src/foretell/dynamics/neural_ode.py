@@ -12,12 +12,16 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretell.core import ParameterError
 from foretell.dynamics._reference_kernels import RK4Kernel
+from foretell.dynamics.checks import whole
 from foretell.dynamics.fitting import Layout, SequenceKernel
 from foretell.dynamics.piecewise_view import PiecewiseView
 from foretell.dynamics.sequence_learner import SequenceLearner
+
+Array = NDArray[np.float64]
 
 
 class ReLUNeuralODE(PiecewiseView, SequenceLearner):
@@ -26,7 +30,8 @@ class ReLUNeuralODE(PiecewiseView, SequenceLearner):
     Parameters
     ----------
     substeps : int
-        Runge-Kutta steps in each sampling interval.
+        Runge-Kutta steps in each sampling interval. `simulate` takes so many in each unit of model
+        time, so that the stamps one asks for have little influence on the run.
     **others
         As for `CPLRNN`.
 
@@ -84,7 +89,14 @@ class ReLUNeuralODE(PiecewiseView, SequenceLearner):
     def _kernel(self, layout: Layout, *, training: bool = True) -> SequenceKernel:
         return RK4Kernel(int(self.n_relu), int(self.substeps))
 
+    def _run(self, x0: Array, model_times: Array, u: Array | None) -> Array:
+        steps = np.diff(model_times)
+        n_T = np.maximum(np.ceil(steps - 1e-9), 1).astype(np.int64)
+        fine = model_times[0] + np.append(0.0, np.cumsum(np.repeat(steps / n_T, n_T)))
+        held = None if u is None else np.concatenate([np.repeat(u[:-1], n_T, axis=0), u[-1:]])
+        return super()._run(x0, fine, held)[:, np.append(0, np.cumsum(n_T))]
+
     def _check_parameters(self, trajectories: Any) -> None:
         super()._check_parameters(trajectories)
-        if not (isinstance(self.substeps, (int, np.integer)) and self.substeps >= 1):
+        if not whole(self.substeps, 1):
             raise ParameterError(f"substeps={self.substeps!r}; needed is a whole number >= 1.")

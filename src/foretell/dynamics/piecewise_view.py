@@ -85,8 +85,13 @@ class PiecewiseView:
         return PiecewiseLinearField(field.A / tau, W, h, field.n_relu, C)
 
     def vector_field(self, states: ArrayLike, control: ArrayLike | None = None) -> Array:
-        """Velocity at latent states (..., M), in data units and data time."""
-        return self.data_field_(states, self._data_control(control))
+        """Velocity at latent states (..., M), in data units and data time.
+
+        ``control`` (K,) is in data units; without it the mean input acts.
+        """
+        scale, mean = self._affine()
+        z = (np.asarray(states, dtype=np.float64) - mean) / scale
+        return np.asarray(scale * self.field_(z, self._control(control)) / self.time_scale_)
 
     def equilibria(self, *, control: ArrayLike | None = None, **options: Any) -> EquilibriumSet:
         """Equilibria of the learned field.
@@ -97,7 +102,8 @@ class PiecewiseView:
             Constant input in data units; the mean input when the model has inputs and none is
             given.
         **options
-            Passed to `foretell.solve.piecewise.equilibria` (method, box, ...).
+            Passed to `foretell.solve.piecewise.equilibria` (method, box, ...); ``box`` counts
+            standard deviations.
 
         Returns
         -------
@@ -136,11 +142,21 @@ class PiecewiseView:
     ) -> tuple[LimitCycle, ...]:
         """Limit cycles of the learned field, period in data time.
 
-        The search starts from where free runs settle, and from the default starts of
-        `foretell.solve.piecewise.limit_cycles`, which takes the ``options``.
+        `foretell.solve.piecewise.limit_cycles` takes the ``options``; ``starts`` (S, M) are in
+        data units and ``periods`` (S,) in data time, as the results are.
+
+        Raises
+        ------
+        ParameterError
+            When observed units are rectified, see ``data_field_``.
         """
         data_field = self.data_field_
         u = self._control(control)
+        if options.get("starts") is not None:
+            centre, width = self._affine()[::-1]
+            options["starts"] = (np.asarray(options["starts"], dtype=np.float64) - centre) / width
+        if options.get("periods") is not None:
+            options["periods"] = np.asarray(options["periods"]) / self.time_scale_
         found = limit_cycles(self.field_, control=u, **options)
         scale, mean = self._affine()
         tau = self.time_scale_
@@ -173,7 +189,7 @@ class PiecewiseView:
         """Lyapunov exponents per data time, along a free run from the centre of the data.
 
         ``options`` may hold ``duration`` and ``transient`` in data time (default: 20 000 and
-        1 000 samples) and ``n_exponents``.
+        1 000 samples), ``n_exponents``, and ``x0`` (N,), where the run starts, in data units.
         """
         tau = self.time_scale_
         duration = options.pop("duration", 20_000 * tau) / tau
@@ -183,7 +199,7 @@ class PiecewiseView:
         x0 = options.pop("x0", None)
         x = np.full(self.layout_.n_observed, 0.1)
         if x0 is not None:
-            x = self.scaler_.transform_values(x0)
+            x = self.scaler_.transform_values(np.reshape(x0, -1))
         z0 = np.concatenate([x, self.L_ @ x])
         found = lyapunov_spectrum(field, z0, duration, transient=transient, control=u, **options)
         scale, mean = self._affine()
@@ -207,10 +223,18 @@ class PiecewiseView:
 
     def _data_control(self, control: ArrayLike | None) -> Array | None:
         if self.layout_.n_controls == 0:
+            if control is not None:
+                raise ParameterError("this model was fitted without controls; leave control out.")
             return None
         if control is None:
             return self.scaler_.control_mean
-        return np.asarray(control, dtype=np.float64).reshape(-1)
+        given = np.asarray(control, dtype=np.float64).reshape(-1)
+        if given.size != self.layout_.n_controls or not np.isfinite(given).all():
+            raise ParameterError(
+                f"control={control!r}; needed are {self.layout_.n_controls} finite numbers, one "
+                "for each input of the model."
+            )
+        return given
 
     def _control(self, control: ArrayLike | None) -> Array | None:
         u = self._data_control(control)

@@ -20,45 +20,44 @@ from sklearn.base import BaseEstimator
 
 from foretell.core import (
     Artifact,
+    ArtifactError,
     DataError,
     ForetellWarning,
     NotFittedError,
+    NumericalError,
     ParameterError,
     as_generator,
 )
 from foretell.data import Scaler, Trajectories
+from foretell.dynamics.checks import (
+    as_trajectories,
+    check_arguments,
+    check_recordings,
+    checked_controls,
+    checked_starts,
+    checked_times,
+    whole,
+)
 from foretell.dynamics.fitting import (
+    OUT_OF_RANGE,
     FreeRunScore,
-    History,
     Layout,
     OnStep,
     SequenceKernel,
-    Sequences,
     Settings,
-    WindowSampler,
     train,
 )
 from foretell.dynamics.longrun import state_space_divergence
+from foretell.dynamics.sequences import (
+    Sequences,
+    WindowSampler,
+    complete_rows,
+    decorrelation,
+    hold_back,
+)
+from foretell.dynamics.training_state import History
 
 Array = NDArray[np.float64]
-
-
-def as_trajectories(X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> Trajectories:
-    """Recordings from what a user has: Trajectories, an array (T, N), or a list of arrays."""
-    if isinstance(X, Trajectories):
-        if times is not None:
-            raise ParameterError(
-                "times were given beside Trajectories, which carry their own. Leave times out."
-            )
-        return X
-    column = isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype != object
-    if column or (isinstance(X, (list, tuple)) and len(X) > 0 and np.isscalar(X[0])):
-        raise DataError(
-            "X is one column of values, and one variable seldom determines what comes next. Give "
-            "delayed copies beside it: delay_embed(Trajectories.from_arrays(X, times), "
-            "dimension=3). If the one column is enough, write np.asarray(X)[:, None]."
-        )
-    return Trajectories.from_arrays(X, times)
 
 
 class SequenceLearner(BaseEstimator):
@@ -134,16 +133,14 @@ class SequenceLearner(BaseEstimator):
         NumericalError
             Training gave no finite gradient.
         """
-        trajectories = as_trajectories(X, times)
-        self._check_parameters(trajectories)
-        trajectories = self._prepare(trajectories)
+        recordings = as_trajectories(X, times)
+        self._check_parameters(recordings)
+        scale = recordings.median_interval if self.time_scale == "auto" else float(self.time_scale)
+        trajectories = self._prepare(recordings, scale)
         scaled, scaler = trajectories.standardise()
-        scale = (
-            trajectories.median_interval if self.time_scale == "auto" else float(self.time_scale)
-        )
         sequences = self._sequences(scaled, scale)
         length = int(self.sequence_length)
-        train_part, validation_part = _hold_back(sequences, float(self.validation), length)
+        train_part, validation_part = hold_back(sequences, float(self.validation), length)
         interval = self._forcing_interval(train_part, length)
         settings = Settings(
             forcing=self.forcing, forcing_interval=interval, sequence_length=length,
@@ -165,7 +162,7 @@ class SequenceLearner(BaseEstimator):
             kernel, layout, self._initial(layout, rng), sampler,
             FreeRunScore(validation_part, layout), settings, rng,
             on_step=on_step, checkpoint=checkpoint, resume=resume,
-            identity=self._identity(trajectories, settings),
+            identity=self._identity(recordings, settings),
         )  # fmt: skip
         self.scaler_ = scaler
         self.time_scale_ = scale
@@ -179,7 +176,7 @@ class SequenceLearner(BaseEstimator):
             trajectories.control_units,
         )
         self.time_name_, self.time_unit_ = trajectories.time_name, trajectories.time_unit
-        self.fingerprint_ = trajectories.fingerprint()
+        self.fingerprint_ = recordings.fingerprint()
         self._adopt(layout, trained.theta)
         if not np.isfinite(trained.best_score):
             warnings.warn(
@@ -228,26 +225,27 @@ class SequenceLearner(BaseEstimator):
         Trajectories
             B * n_samples recordings. One that leaves the range of the model ends there, with a
             warning.
+
+        Raises
+        ------
+        ParameterError
+            The start, the times or the controls do not fit the model.
+        NumericalError
+            A run leaves the range of the model at once.
         """
-        self._check_fitted()
-        starts = np.atleast_2d(np.asarray(x0, dtype=np.float64))
-        stamps = _increasing(times)
-        if starts.ndim != 2 or starts.shape[1] != self.n_features_in_:
-            raise ParameterError(
-                f"x0 has shape {np.shape(x0)}; needed is ({self.n_features_in_},) or "
-                f"(number of starts, {self.n_features_in_}) for {', '.join(self.names_)}."
-            )
-        if not np.isfinite(starts).all():
-            raise ParameterError("x0 has entries that are not finite; a start must be complete.")
-        if n_samples < 1:
-            raise ParameterError(f"n_samples={n_samples}; needed is 1 or more.")
-        u = self._scaled_controls(controls, stamps.size)
-        states = self._run(self.scaler_.transform_values(starts), stamps / self.time_scale_, u)
-        values = self.scaler_.inverse_values(states[..., : self.n_features_in_])
-        recordings = []
-        lengths = []
-        for run in values:
-            reached = int(np.isfinite(run).all(axis=1).argmin()) or len(run)
+        if not whole(n_samples, 1):
+            raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
+        stamps, given, runs = self._free_runs(x0, times, controls)
+        recordings: list[Array] = []
+        for run in runs:
+            fine = np.isfinite(run).all(axis=1)
+            reached = len(run) if fine.all() else int(fine.argmin())
+            if reached < 2:
+                raise NumericalError(
+                    "a free run leaves the range of the model before the second of the times "
+                    f"({stamps[1]:.6g}), so there is nothing to return. Ask for finer times, or "
+                    "train longer."
+                )
             if reached < len(run):
                 warnings.warn(
                     f"a free run left the range of the model at {stamps[reached]:.6g} and ends "
@@ -255,14 +253,11 @@ class SequenceLearner(BaseEstimator):
                     ForetellWarning,
                     stacklevel=2,
                 )
-            recordings += [run[:reached]] * n_samples
-            lengths += [reached] * n_samples
-        given = None if controls is None else np.asarray(controls, dtype=np.float64)
-        given = given[:, None] if given is not None and given.ndim == 1 else given
+            recordings += [run[:reached]] * int(n_samples)
         return Trajectories.from_arrays(
             recordings,
-            [stamps[:n] for n in lengths],
-            controls=None if given is None else [given[:n] for n in lengths],
+            [stamps[: len(run)] for run in recordings],
+            controls=None if given is None else [given[: len(run)] for run in recordings],
             names=self.names_,
             units=self.units_,
             control_names=self.control_names_ if given is not None else None,
@@ -275,11 +270,27 @@ class SequenceLearner(BaseEstimator):
         self, X0: ArrayLike, times: ArrayLike, *, controls: ArrayLike | None = None
     ) -> Array:
         """Values (B, T, N) of free runs from X0 (B, N); NaN where a run escaped."""
-        runs = self.simulate(X0, times, controls=controls)
-        out = np.full((runs.n_recordings, np.size(times), runs.n_variables), np.nan)
-        for b, values in enumerate(runs.values):
-            out[b, : len(values)] = values
-        return out
+        return self._free_runs(X0, times, controls)[2]
+
+    def _free_runs(
+        self, x0: ArrayLike, times: ArrayLike, controls: ArrayLike | None
+    ) -> tuple[Array, Array | None, Array]:
+        """Checked stamps and controls, and values (B, T, N) in data units, NaN from an escape."""
+        self._check_fitted()
+        stamps = checked_times(times)
+        starts = checked_starts(x0, self.names_)
+        u = checked_controls(controls, stamps.size, self.control_names_)
+        states = self._run(
+            self.scaler_.transform_values(starts),
+            (stamps - stamps[0]) / self.time_scale_,
+            None if u is None else self.scaler_.transform_controls(u),
+        )
+        outside = np.array(~(np.abs(states) < OUT_OF_RANGE).all(axis=2))
+        outside[:, 0] = False
+        values = self.scaler_.inverse_values(states[..., : self.n_features_in_])
+        values[np.logical_or.accumulate(outside, axis=1)] = np.nan
+        values[:, 0] = starts
+        return stamps, u, values
 
     def transform(self, X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> list[Array]:
         """Latent states (T, M), one array for each recording, forced like in training.
@@ -300,12 +311,17 @@ class SequenceLearner(BaseEstimator):
         """Minus the state-space divergence between recordings and free runs. 0 is perfect."""
         self._check_fitted()
         sequences = self._known_sequences(as_trajectories(X, times))
+        truth = np.concatenate(sequences.values)
+        truth = truth[complete_rows(truth)]
+        if len(truth) == 0:
+            raise DataError(
+                "no row of the recordings is complete, so there is nothing to compare a free run "
+                "with. Give recordings in which some rows have all variables."
+            )
         free_run = FreeRunScore(sequences, self.layout_)
         cloud = free_run.cloud(self._kernel(self.layout_, training=False), self.theta_)
         if cloud is None:
             return -np.inf
-        truth = np.concatenate(sequences.values)
-        truth = truth[np.isfinite(truth).all(axis=1)]
         return -float(state_space_divergence(truth, cloud))
 
     # ------------------------------------------------------------------ keeping
@@ -324,12 +340,7 @@ class SequenceLearner(BaseEstimator):
             "validation_score": repr(float(self.validation_score_)),
             "fit_seconds": self.fit_seconds_,
             "scaler": self.scaler_.to_dict(),
-            "history": {
-                "steps": self.history_.steps,
-                "losses": [repr(float(v)) for v in self.history_.losses],
-                "scores": [repr(float(v)) for v in self.history_.scores],
-                "skipped": self.history_.skipped,
-            },
+            "history": self.history_.to_dict(),
             "layout": asdict(self.layout_),
         }
         return Artifact(
@@ -350,29 +361,32 @@ class SequenceLearner(BaseEstimator):
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
         """The model that an opened artefact describes."""
-        model = cls(**artifact.parameters)
-        fields: dict[str, Any] = dict(artifact.fields)
-        model.names_ = tuple(fields["names"])
-        model.units_ = tuple(artifact.units[name] for name in model.names_)
-        model.control_names_ = tuple(fields["control_names"])
-        model.control_units_ = tuple(fields["control_units"])
-        model.time_name_, model.time_unit_ = fields["time_name"], fields["time_unit"]
-        model.time_scale_ = fields["time_scale"]
-        model.forcing_interval_ = fields["forcing_interval"]
-        model.best_step_ = fields["best_step"]
-        model.validation_score_ = float(fields["validation_score"])
-        model.fit_seconds_ = fields["fit_seconds"]
-        model.scaler_ = Scaler.from_dict(fields["scaler"])
-        past = fields["history"]
-        model.history_ = History(
-            past["steps"],
-            [float(v) for v in past["losses"]],
-            [float(v) for v in past["scores"]],
-            past["skipped"],
-        )
-        model.fingerprint_ = artifact.data_fingerprint
-        model._adopt(Layout(**fields["layout"]), artifact.arrays["theta"])
+        try:
+            model = cls(**artifact.parameters)
+            model._restore(artifact)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(
+                f"the folder does not describe a {cls.__name__} of this version: {error}. Update "
+                "foretell, or fit and save the model again."
+            ) from error
         return model
+
+    def _restore(self, artifact: Artifact) -> None:
+        fields: dict[str, Any] = dict(artifact.fields)
+        self.names_ = tuple(fields["names"])
+        self.units_ = tuple(artifact.units[name] for name in self.names_)
+        self.control_names_ = tuple(fields["control_names"])
+        self.control_units_ = tuple(fields["control_units"])
+        self.time_name_, self.time_unit_ = fields["time_name"], fields["time_unit"]
+        self.time_scale_ = fields["time_scale"]
+        self.forcing_interval_ = fields["forcing_interval"]
+        self.best_step_ = fields["best_step"]
+        self.validation_score_ = float(fields["validation_score"])
+        self.fit_seconds_ = fields["fit_seconds"]
+        self.scaler_ = Scaler.from_dict(fields["scaler"])
+        self.history_ = History.from_dict(fields["history"])
+        self.fingerprint_ = artifact.data_fingerprint
+        self._adopt(Layout(**fields["layout"]), artifact.arrays["theta"])
 
     # ------------------------------------------------------------------ for the learners
     @abstractmethod
@@ -383,7 +397,7 @@ class SequenceLearner(BaseEstimator):
         """Starting A from the diagonal of a Gram matrix with largest eigenvalue one."""
         return np.asarray(np.log(K))
 
-    def _prepare(self, trajectories: Trajectories) -> Trajectories:
+    def _prepare(self, trajectories: Trajectories, time_scale: float) -> Trajectories:
         return trajectories
 
     def _sequences(self, scaled: Trajectories, time_scale: float) -> Sequences:
@@ -417,7 +431,7 @@ class SequenceLearner(BaseEstimator):
         kernel = self._kernel(self.layout_, training=False)
         A, W, h, C, L = (self.A_, self.W_, self.h_, self.C_, self.L_)
         N, step = self.layout_.n_observed, self.forcing_interval_
-        complete = np.flatnonzero(np.isfinite(values).all(axis=1))
+        complete = np.flatnonzero(complete_rows(values))
         states = np.full((len(values), self.layout_.n_units), np.nan)
         if complete.size == 0:
             return states
@@ -444,87 +458,13 @@ class SequenceLearner(BaseEstimator):
             )
 
     def _check_parameters(self, trajectories: Trajectories) -> None:
-        N = trajectories.n_variables
-        name = type(self).__name__
-        for key in ("latent_dim", "n_relu", "sequence_length", "batch_size", "max_updates"):
-            value, least = getattr(self, key), 0 if key == "n_relu" else 1
-            if not (isinstance(value, (int, np.integer)) and value >= least):
-                raise ParameterError(f"{key}={value!r}; needed is a whole number >= {least}.")
-        if self.latent_dim < N:
-            raise ParameterError(
-                f"{name} has latent_dim={self.latent_dim} units for {N} observed variables; "
-                f"needed are at least {N}. Write latent_dim={max(2 * N, 20)}."
-            )
-        if self.n_relu > self.latent_dim:
-            raise ParameterError(
-                f"{name} has n_relu={self.n_relu}; it must lie between 0 and "
-                f"latent_dim={self.latent_dim}."
-            )
-        if self.forcing not in ("stf", "gtf"):
-            raise ParameterError(f'forcing={self.forcing!r} is not known; use "stf" or "gtf".')
-        if self.forcing_interval != "auto" and not (
-            isinstance(self.forcing_interval, (int, np.integer))
-            and 1 <= self.forcing_interval <= self.sequence_length
-        ):
-            raise ParameterError(
-                f"forcing_interval={self.forcing_interval!r}; needed is a whole number from 1 to "
-                f'sequence_length={self.sequence_length}, or "auto".'
-            )
-        if self.time_scale != "auto" and not (
-            isinstance(self.time_scale, (int, float)) and 0 < self.time_scale < np.inf
-        ):
-            raise ParameterError(
-                f"time_scale={self.time_scale!r}; needed is a positive time in data units, or "
-                f'"auto" for the median sampling interval ({trajectories.median_interval:.6g}).'
-            )
-        for key in ("lr", "final_lr", "grad_clip"):
-            if not 0 < getattr(self, key) < np.inf:
-                raise ParameterError(f"{key}={getattr(self, key)!r}; needed is a positive number.")
-        if not 0 <= self.noise < np.inf:
-            raise ParameterError(f"noise={self.noise!r}; needed is a number >= 0.")
-        if not 0 <= self.validation < 1:
-            raise ParameterError(f"validation={self.validation!r}; needed is a share in [0, 1).")
-        longest = max(len(t) for t in trajectories.times)
-        if longest < self.sequence_length + 1:
-            raise DataError(
-                f"the longest recording has {longest} samples; sequence_length="
-                f"{self.sequence_length} needs {self.sequence_length + 1}. "
-                f"Write sequence_length={max(longest // 2, 1)}."
-            )
-        gaps = max(float(np.diff(t).max()) for t in trajectories.times if len(t) > 1)
-        if gaps > 50 * trajectories.median_interval:
-            warnings.warn(
-                f"the longest gap ({gaps:.6g}) is {gaps / trajectories.median_interval:.0f} times "
-                "the median sampling interval; what happens inside it is not seen. Consider "
-                "cutting the recording there (one recording for each side).",
-                ForetellWarning,
-                stacklevel=3,
-            )
+        check_arguments(self, trajectories)
+        check_recordings(trajectories, int(self.sequence_length))
 
     def _forcing_interval(self, sequences: Sequences, length: int) -> int:
         if self.forcing_interval != "auto":
             return int(self.forcing_interval)
-        return int(np.clip(_decorrelation(sequences), 2, max(length // 2, 1)))
-
-    def _scaled_controls(self, controls: ArrayLike | None, n_times: int) -> Array | None:
-        K = len(self.control_names_)
-        if controls is None:
-            if K:
-                raise ParameterError(
-                    f"this model was fitted with the controls {', '.join(self.control_names_)}; "
-                    f"give controls=array of shape ({n_times}, {K})."
-                )
-            return None
-        u = np.asarray(controls, dtype=np.float64)
-        u = u[:, None] if u.ndim == 1 else u
-        if K == 0:
-            raise ParameterError("this model was fitted without controls; leave controls out.")
-        if u.shape != (n_times, K) or not np.isfinite(u).all():
-            raise ParameterError(
-                f"controls have shape {u.shape}; needed are finite numbers of shape "
-                f"({n_times}, {K}), one row for each time."
-            )
-        return self.scaler_.transform_controls(u)
+        return int(np.clip(decorrelation(sequences), 2, max(length // 2, 1)))
 
     def _known_sequences(self, trajectories: Trajectories) -> Sequences:
         if trajectories.n_variables != self.n_features_in_:
@@ -538,9 +478,8 @@ class SequenceLearner(BaseEstimator):
                 f"the recordings have {trajectories.n_controls} controls; the model was fitted "
                 f"with {len(self.control_names_)}."
             )
-        return self._sequences(
-            self.scaler_.transform(self._prepare(trajectories)), self.time_scale_
-        )
+        prepared = self._prepare(trajectories, self.time_scale_)
+        return self._sequences(self.scaler_.transform(prepared), self.time_scale_)
 
     def _identity(self, trajectories: Trajectories, settings: Settings) -> str:
         content = json.dumps(
@@ -549,78 +488,3 @@ class SequenceLearner(BaseEstimator):
             default=str,
         )
         return hashlib.sha256(content.encode()).hexdigest()
-
-
-# ---------------------------------------------------------------------- pieces
-def _hold_back(sequences: Sequences, share: float, length: int) -> tuple[Sequences, Sequences]:
-    """Training part and validation part, cut in time; too short a recording is all training.
-
-    Without a validation part, the free run is compared with the training data.
-    """
-    cuts = []
-    for values in sequences.values:
-        keep = len(values) - round(share * len(values))
-        cuts.append(keep if keep > length else len(values))
-    first = _cut(sequences, [slice(0, c) for c in cuts])
-    tails = [len(v) - c for v, c in zip(sequences.values, cuts, strict=True)]
-    if sum(tails) < 50:
-        return first, sequences
-    kept = [n for n, tail in enumerate(tails) if tail > 1]
-    rest = _cut(sequences, [slice(c, None) for c in cuts])
-    return first, Sequences(
-        tuple(rest.values[n] for n in kept),
-        tuple(rest.dt[n] for n in kept),
-        None if rest.controls is None else tuple(rest.controls[n] for n in kept),
-    )
-
-
-def _cut(sequences: Sequences, rows: list[slice]) -> Sequences:
-    def steps(s: slice, n: int) -> slice:
-        start, stop, _ = s.indices(n)
-        return slice(start, max(stop - 1, start))
-
-    return Sequences(
-        tuple(v[s] for v, s in zip(sequences.values, rows, strict=True)),
-        tuple(
-            d[steps(s, len(v))]
-            for d, v, s in zip(sequences.dt, sequences.values, rows, strict=True)
-        ),
-        None
-        if sequences.controls is None
-        else tuple(c[s] for c, s in zip(sequences.controls, rows, strict=True)),
-    )
-
-
-def _decorrelation(sequences: Sequences) -> int:
-    """Samples until the autocorrelation of a variable first reaches zero (median over variables).
-
-    For an oscillation this is a quarter of the period, which is where the forcing intervals that
-    work in the literature lie.
-    """
-    longest = max(sequences.values, key=len)
-    firsts = []
-    for x in longest.T:
-        x = np.nan_to_num(x - np.nanmean(x))
-        n = 1 << (2 * len(x) - 1).bit_length()
-        power = np.abs(np.fft.rfft(x, n)) ** 2
-        correlation = np.fft.irfft(power, n)[: len(x)]
-        below = np.flatnonzero(correlation <= 0)
-        firsts.append(int(below[0]) if below.size else len(x))
-    return round(float(np.median(firsts)))
-
-
-def _increasing(times: ArrayLike) -> Array:
-    stamps = np.asarray(times, dtype=np.float64)
-    if stamps.ndim != 1 or stamps.size < 2 or not np.isfinite(stamps).all():
-        raise ParameterError(
-            f"times have shape {stamps.shape}; needed are at least two finite stamps, "
-            "for instance np.linspace(0, 10, 101)."
-        )
-    steps = np.diff(stamps)
-    if (steps <= 0).any():
-        row = int(np.argmax(steps <= 0)) + 1
-        raise ParameterError(
-            f"times must increase; times[{row}]={stamps[row]:.6g} follows "
-            f"times[{row - 1}]={stamps[row - 1]:.6g}."
-        )
-    return stamps
