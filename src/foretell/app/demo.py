@@ -66,7 +66,7 @@ def run(out: Path, *, as_json: bool = False) -> Study:
             )
             data = recording()
             view.say("  " + repr(data).strip("<>"))
-            plan = make_plan(data, learner="cplrnn", effort=2, updates=_UPDATES)
+            plan = make_plan(data, effort=2, updates=_UPDATES)
             record = {"command": command, "demo": True}
             folder.claim(record, resume=False)
             view.say("  The first run compiles its kernels, which takes about half a minute.")
@@ -74,7 +74,12 @@ def run(out: Path, *, as_json: bool = False) -> Study:
                 data,
                 plan,
                 folder,
-                Origin("A heart pulse", "heartpy data3.csv", command, citations=("heartpy",)),
+                Origin(
+                    "A heart pulse",
+                    f"heartpy data3.csv, first {_SECONDS:.0f} s",
+                    command,
+                    citations=("heartpy",),
+                ),
                 listener=view,
             )
             study = retitled(study, _with_heart_rate(study))

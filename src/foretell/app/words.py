@@ -83,7 +83,7 @@ def seconds(duration: float) -> str:
 
     Examples
     --------
-    >>> seconds(0.4), seconds(75), seconds(4000)
+    >>> seconds(0.4), seconds(75), seconds(4020)
     ('0.4 s', '1 min 15 s', '1 h 7 min')
     """
     if duration < 60:

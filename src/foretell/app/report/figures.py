@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from foretell.app.report.plot import Plot, padded
 from foretell.app.study import Study
-from foretell.app.words import amount, frequency_unit, number
+from foretell.app.words import amount, frequency_unit
 from foretell.data import Trajectories
 
 Array = NDArray[np.float64]
@@ -114,13 +114,13 @@ def forecast(study: Study) -> str:
 
 def error_growth(study: Study) -> str:
     """Median forecast error against lead time, beside keeping the last value."""
-    found = study.held_out.forecast
+    found, unit = study.held_out.forecast, study.recordings.time_unit
     if not found.examples:
         return ""
     plot = Plot(
         (0.0, float(found.lead[-1])),
         (0.0, 1.1 * float(np.nanmax([found.model_error, found.persistence_error]))),
-        x_label=axis("lead time", study.recordings.time_unit),
+        x_label=axis("lead time", unit),
         y_label="median error [standard deviations]",
         title="Forecast error against lead time",
         height=220,
@@ -128,7 +128,7 @@ def error_growth(study: Study) -> str:
     plot.line(found.lead, found.persistence_error, "muted", "keep the last value")
     plot.line(found.lead, found.model_error, "model", "model").level(0.4, "muted")
     if np.isfinite(found.valid_time):
-        plot.rule(found.valid_time, "model", f"valid for {number(found.valid_time)}")
+        plot.rule(found.valid_time, "model", f"valid for {amount(found.valid_time, unit)}")
     return plot.html()
 
 

@@ -148,10 +148,8 @@ def _words(study: Study) -> dict[str, str]:
         + "Everything below is about the rest, which played no part in fitting or choosing."
     )
     error_words = (
-        f"The model beats keeping the last value up to a lead time of "
-        f"{amount(_useful(study), unit, 2)}."
-        if _useful(study) > 0
-        else "The model does not beat keeping the last value at any lead time."
+        f"The model beats keeping the last value at {100 * _useful(study):.0f}\u00a0% of these "
+        "lead times."
     )
     peak, own = held.spectra[0].peak, held.spectra[1].peak
     spectrum_words = "The data have no dominant frequency."
@@ -187,10 +185,9 @@ def _outside(study: Study) -> str:
 
 
 def _useful(study: Study) -> float:
-    held = study.held_out
-    better = held.forecast.model_error[1:] < held.forecast.persistence_error[1:]
-    n_better = int(np.argmin(better)) if not better.all() else better.size
-    return float(held.forecast.lead[n_better]) if n_better else 0.0
+    """Share of the lead times at which the model beats keeping the last value."""
+    found = study.held_out.forecast
+    return float(np.mean(found.model_error[1:] < found.persistence_error[1:]))
 
 
 def _structure(study: Study) -> str:
