@@ -18,10 +18,10 @@ LEARNERS = {method.name: method.public.removeprefix("foretell.") for method in M
 # effort: (updates, hidden units, rectified units, longest window in samples)
 EFFORTS = {
     1: (1_500, 8, 4, 60),
-    2: (6_000, 10, 8, 60),
-    3: (15_000, 15, 8, 200),
-    4: (50_000, 20, 10, 200),
-    5: (140_000, 20, 12, 200),
+    2: (5_000, 10, 8, 60),
+    3: (10_000, 15, 6, 200),
+    4: (35_000, 20, 10, 200),
+    5: (100_000, 20, 12, 200),
 }
 FRACTION = 0.7
 _FEWEST = 100
