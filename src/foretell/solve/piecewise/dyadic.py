@@ -5,6 +5,9 @@ affine maps z -> E_l z + G_l w for durations 2^l u are built once, by squaring. 
 crossed by the largest pieces that keep the region code; where a piece would end in another region
 it is halved, and at the finest level the code is read off the signs. The overshoot of a crossing
 is at most u, and because the field is continuous across the boundary the state error is O(u^2).
+A unit that crosses and comes back within one accepted piece, at most one time unit long, is not
+noticed; that changes the state by O(piece^3), which a larger J does not cure and shorter intervals
+do. The certified engine notices every crossing.
 Only affine maps are recorded, so the adjoint is exact for what was computed:
 
     lam <- E^T lam,  dE += lam z^T,  dG += lam w^T,  then the squaring chain is unwound.
@@ -44,7 +47,8 @@ from foretell.solve.piecewise.dyadic_sweeps import (
 Array = NDArray[np.float64]
 
 _LONGEST = 1e9  # time units; such an interval would take hours
-_SAME_TIME = 1e-6  # share of a time unit below which two durations are the same
+MOST_BYTES = 2e9  # of region maps
+SAME_TIME = 1e-6  # share of a time unit below which two durations are the same
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,11 @@ class DyadicFlow:
         self, A: Array, W: Array, h: Array, C: Array | None
     ) -> tuple[Array, Array, Array]:
         M, pad = self.n_units, self._pad
+        if (np.shape(A), np.shape(W), np.shape(h)) != ((M,), (M, M), (M,)):
+            raise ParameterError(
+                f"A, W and h have shapes {np.shape(A)}, {np.shape(W)} and {np.shape(h)}; needed "
+                f"are ({M},), ({M}, {M}) and ({M},)."
+            )
         A_M, W_MM, H_QM = np.zeros(pad), np.zeros((pad, pad)), np.zeros((self._n_drive, pad))
         A_M[:M], W_MM[:M, :M], H_QM[0, :M] = A, W, h
         if C is not None and self.n_controls:
@@ -268,7 +277,7 @@ class DyadicFlow:
         units = dt_BT * 2.0**self.n_levels
         pieces = np.rint(units).astype(np.int64)
         rest = dt_BT - pieces * 2.0**-self.n_levels
-        rest[np.abs(rest) < _SAME_TIME * np.maximum(1.0, dt_BT)] = 0.0  # rounding of the stamps
+        rest[np.abs(rest) < SAME_TIME * np.maximum(1.0, dt_BT)] = 0.0  # rounding of the stamps
         return w_BTQ, pieces, rest
 
     def _allocate(self, n_regions: int) -> None:
@@ -307,7 +316,7 @@ class DyadicFlow:
         if status == REGIONS_FULL:
             n_regions = self._codes.size
             bytes_needed = 2 * n_regions * (self.n_levels + 4) * self._pad**2 * 8
-            if bytes_needed < 2e9:
+            if bytes_needed < MOST_BYTES:
                 self._allocate(2 * n_regions)
             elif not can_forget:
                 raise NumericalError(
