@@ -31,13 +31,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core import NumericalError, ParameterError, Progress
-from foretell.dynamics.longrun import state_space_divergence
+from foretell.dynamics.longrun import state_space_divergence, state_space_divergence_gmm
 from foretell.dynamics.sequences import Sequences, WindowSampler, complete_rows
 from foretell.dynamics.training_state import History, TrainingState
 
 Array = NDArray[np.float64]
 OnStep = Callable[[Progress], None]
 
+_MOST_HISTOGRAM = 3  # variables up to which a histogram of states is filled
+_SMOOTHING = 0.1  # variance of the Gaussians above that, in variances of the data
+_MOST_RUNS = 3  # recordings from which a free run starts
 _MOST_SKIPS = 10  # batches in a row without a finite gradient
 _SLICE_SECONDS = 20.0  # a checkpoint is written about this often
 _REPORTS = 400  # progress reports in one training
@@ -155,24 +158,38 @@ def forcing_share(settings: Settings, step: int) -> tuple[int, float]:
 
 
 class FreeRunScore:
-    """Minus D_stsp between a free run and the part of the recordings kept for validation."""
+    """How well a free run agrees with the part of the recordings kept for validation.
 
-    def __init__(self, sequences: Sequences, layout: Layout, n_steps: int = 50_000) -> None:
+    Without inputs it is minus the state-space divergence: a histogram up to three variables,
+    Gaussians around the samples above, where nearly every cell of a histogram would be empty.
+    With inputs the run can follow the recording, and it is minus the root mean square error in
+    standard deviations. 0 is perfect, minus infinity is an escape.
+    """
+
+    def __init__(self, sequences: Sequences, layout: Layout) -> None:
         self._sequences, self._layout = sequences, layout
-        self._n_steps = n_steps
         values = np.concatenate(sequences.values)
         self._truth = values[complete_rows(values)]
-        self._bins = int(np.clip(round(self._truth.shape[0] ** (1 / 2)), 6, 30))
+        self._bins = int(np.clip(round(len(self._truth) ** (1 / 2)), 6, 30))
+        self._n_steps = int(np.clip(10 * len(self._truth), 2_000, 50_000))
 
     def __call__(self, kernel: SequenceKernel, theta: Array) -> float:
-        """Score of the parameters; minus infinity when the run escapes."""
-        cloud = self.cloud(kernel, theta)
-        if cloud is None:
+        """Score of the parameters."""
+        runs = self._runs(kernel, theta)
+        if any(not (np.abs(run) < OUT_OF_RANGE).all() for _, run in runs):
             return -np.inf
+        if self._sequences.controls is not None:
+            errors = np.concatenate([(run - seen) ** 2 for seen, run in runs])
+            return -float(np.sqrt(np.nanmean(errors)))
+        cloud = np.concatenate([run[len(run) // 10 :] for _, run in runs])
+        if self._layout.n_observed > _MOST_HISTOGRAM:
+            return -state_space_divergence_gmm(
+                self._truth, cloud, variance=_SMOOTHING, max_points=1000, n_draws=500
+            )
         return -float(state_space_divergence(self._truth, cloud, bins=self._bins))
 
-    def cloud(self, kernel: SequenceKernel, theta: Array) -> Array | None:
-        """Observed part of the free run after its transient, or None when it escaped."""
+    def _runs(self, kernel: SequenceKernel, theta: Array) -> list[tuple[Array, Array]]:
+        """(recording, free run) of the observed units from the first complete rows on."""
         A, W, h, C, L = self._layout.views(theta)
         runs = []
         for n, values in enumerate(self._sequences.values):
@@ -182,19 +199,16 @@ class FreeRunScore:
             first = complete[0]
             x0 = values[first]
             if self._sequences.controls is None:
-                dt, u, drop = np.ones((1, self._n_steps)), None, self._n_steps // 10
+                dt, u = np.ones((1, self._n_steps)), None
             else:
                 dt = self._sequences.dt[n][None, first:]
                 u = self._sequences.controls[n][None, first:-1]
-                drop = 0
             z0 = np.concatenate([x0, L @ x0])[None]
-            run = kernel.free_run(A, W, h, C, z0, u, dt)[0, drop:, : self._layout.n_observed]
-            if not (np.abs(run) < OUT_OF_RANGE).all():
-                return None
-            runs.append(run)
-            if self._sequences.controls is None and len(runs) == 3:
+            run = kernel.free_run(A, W, h, C, z0, u, dt)[0, :, : self._layout.n_observed]
+            runs.append((values[first:], run))
+            if self._sequences.controls is None and len(runs) == _MOST_RUNS:
                 break
-        return np.concatenate(runs)
+        return runs
 
 
 def train(

@@ -47,7 +47,6 @@ from foretell.dynamics.fitting import (
     Settings,
     train,
 )
-from foretell.dynamics.longrun import state_space_divergence
 from foretell.dynamics.sequences import (
     Sequences,
     WindowSampler,
@@ -308,21 +307,20 @@ class SequenceLearner(BaseEstimator):
         ]
 
     def score(self, X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> float:
-        """Minus the state-space divergence between recordings and free runs. 0 is perfect."""
+        """How well free runs agree with recordings: higher is better, 0 is perfect.
+
+        Minus the state-space divergence, or, with controls, minus the root mean square error of
+        a run along the recorded controls, in standard deviations; minus infinity for an escape.
+        """
         self._check_fitted()
         sequences = self._known_sequences(as_trajectories(X, times))
-        truth = np.concatenate(sequences.values)
-        truth = truth[complete_rows(truth)]
-        if len(truth) == 0:
+        if not any(complete_rows(values).any() for values in sequences.values):
             raise DataError(
                 "no row of the recordings is complete, so there is nothing to compare a free run "
                 "with. Give recordings in which some rows have all variables."
             )
-        free_run = FreeRunScore(sequences, self.layout_)
-        cloud = free_run.cloud(self._kernel(self.layout_, training=False), self.theta_)
-        if cloud is None:
-            return -np.inf
-        return -float(state_space_divergence(truth, cloud))
+        kernel = self._kernel(self.layout_, training=False)
+        return FreeRunScore(sequences, self.layout_)(kernel, self.theta_)
 
     # ------------------------------------------------------------------ keeping
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -1,0 +1,92 @@
+"""What every benchmark shares: cached jobs on two processes, intervals, the result file."""
+
+import datetime
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE / ".cache"
+
+
+def run_jobs(
+    name: str, function: Callable[..., dict[str, Any]], jobs: list[dict[str, Any]], workers: int = 2
+) -> list[dict[str, Any]]:
+    """Results of ``function(**job)`` in the order of the jobs.
+
+    Each result is kept in a file, so that a benchmark that was stopped goes on where it was.
+    Remove benchmarks/.cache to measure anew.
+    """
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{_key(job)}.json" for job in jobs]
+    todo = [n for n, path in enumerate(paths) if not path.exists()]
+    with ProcessPoolExecutor(max_workers=workers) as pool:
+        futures = {pool.submit(function, **jobs[n]): n for n in todo}
+        for done, future in enumerate(as_completed(futures), 1):
+            n = futures[future]
+            result = future.result()
+            paths[n].write_text(json.dumps({"job": jobs[n], "result": result}))
+            shown = {k: v for k, v in result.items() if not isinstance(v, (list, dict))}
+            print(f"[{done}/{len(todo)}] {jobs[n]} -> {shown}", flush=True)
+    return [json.loads(path.read_text())["result"] for path in paths]
+
+
+def write_result(name: str, settings: dict[str, Any], tables: dict[str, Any], **more: Any) -> None:
+    """Write benchmarks/results/<name>.json, from which the tables in the docs are made."""
+    content = {
+        "benchmark": name,
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, NumPy {np.__version__}; one thread, process CPU time",
+        "settings": settings,
+        "tables": tables,
+        **more,
+    }
+    path = HERE / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"wrote {path.relative_to(HERE.parent)}")
+
+
+def median_interval(values: Any, *, level: float = 0.95, seed: int = 0) -> tuple[float, ...]:
+    """Median with a bootstrap interval over seeds."""
+    x = np.asarray(values, dtype=float)
+    draws = np.median(_resampled(x.size, seed, x), axis=1)
+    return float(np.median(x)), *_ends(draws, level)
+
+
+def ratio_interval(ours: Any, peer: Any, *, level: float = 0.95, seed: int = 0) -> tuple[float, ...]:
+    """Median of paired ratios ours / peer with a bootstrap interval."""
+    return median_interval(np.asarray(ours) / np.asarray(peer), level=level, seed=seed)
+
+
+def shown(values: tuple[float, ...], digits: int = 3) -> str:
+    """A number with its interval, as text."""
+    middle, low, high = (f"{v:.{digits}g}" for v in values)
+    return f"{middle} [{low}, {high}]"
+
+
+def _resampled(n: int, seed: int, x: Any) -> Any:
+    return x[np.random.default_rng(seed).integers(n, size=(4000, n))]
+
+
+def _ends(draws: Any, level: float) -> tuple[float, float]:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _key(job: dict[str, Any]) -> str:
+    text = json.dumps(job, sort_keys=True)
+    words = "-".join(str(v) for v in job.values() if not isinstance(v, dict))
+    return f"{words}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".replace("/", "_")
