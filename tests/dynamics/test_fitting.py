@@ -77,7 +77,7 @@ def test_without_a_useful_rest_all_data_validate(lengths, share, window):
     first, rest = hold_back(data, share, window)
     assert rest is data
     assert first.values[0][0, 0] == 0
-    assert np.isfinite(FreeRunScore(rest, LAYOUT, n_steps=50)(Parabola(), np.zeros(LAYOUT.size)))
+    assert np.isfinite(FreeRunScore(rest, LAYOUT)(Parabola(), np.zeros(LAYOUT.size)))
 
 
 def test_a_rest_without_complete_rows_does_not_validate():
@@ -140,7 +140,7 @@ def test_where_every_free_run_escapes_the_last_parameters_are_kept():
 
 
 def test_score_of_a_run_that_leaves_the_range():
-    score = FreeRunScore(sequences(80), LAYOUT, n_steps=50)
+    score = FreeRunScore(sequences(80), LAYOUT)
     theta = np.zeros(LAYOUT.size)
     assert np.isfinite(score(Parabola(), theta))
     for far in (1e7, np.inf, np.nan):

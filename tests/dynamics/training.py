@@ -63,7 +63,7 @@ def run(kernel=None, *, seed=0, score=None, data=None, rng=None, **options):
     data = sequences(60, 40) if data is None else data
     sampler = WindowSampler(data, chosen.sequence_length, chosen.batch_size, chosen.noise)
     if score is None:
-        score = FreeRunScore(sequences(80), LAYOUT, n_steps=200)
+        score = FreeRunScore(sequences(80), LAYOUT)
     theta = np.random.default_rng(seed).normal(size=LAYOUT.size)
     return train(
         kernel or Parabola(), LAYOUT, theta, sampler, score, chosen,
