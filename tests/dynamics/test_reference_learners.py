@@ -166,3 +166,15 @@ def test_the_stamps_asked_for_have_little_influence():
 def test_impossible_substeps(substeps):
     with pytest.raises(ParameterError, match="substeps"):
         ReLUNeuralODE(substeps=substeps, **SMALL).fit(*wave())
+
+
+def test_intervals_as_inputs_do_not_make_a_recording_driven() -> None:
+    t = np.cumsum(np.random.default_rng(0).uniform(0.1, 0.3, 200))
+    values = np.column_stack([np.sin(t), np.cos(t)])
+    model = ALRNN(irregular="interval")
+    scaled, _ = Trajectories.from_arrays(values, t).standardise()
+    sequences = model._sequences(scaled, 0.2)
+    assert sequences.n_controls == 1
+    assert not sequences.driven
+    with_input, _ = Trajectories.from_arrays(values, t, controls=np.sin(t)[:, None]).standardise()
+    assert model._sequences(with_input, 0.2).driven

@@ -178,7 +178,7 @@ class FreeRunScore:
         runs = self._runs(kernel, theta)
         if any(not (np.abs(run) < OUT_OF_RANGE).all() for _, run in runs):
             return -np.inf
-        if self._sequences.controls is not None:
+        if self._sequences.driven:
             errors = np.concatenate([(run - seen) ** 2 for seen, run in runs])
             return -float(np.sqrt(np.nanmean(errors)))
         cloud = np.concatenate([run[len(run) // 10 :] for _, run in runs])

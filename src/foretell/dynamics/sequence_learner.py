@@ -403,6 +403,7 @@ class SequenceLearner(BaseEstimator):
             values=tuple(np.ascontiguousarray(v) for v in scaled.values),
             dt=tuple(np.diff(t) / time_scale for t in scaled.times),
             controls=scaled.controls,
+            driven=scaled.controls is not None,
         )
 
     def _initial(self, layout: Layout, rng: np.random.Generator) -> Array:

@@ -17,12 +17,14 @@ class Sequences:
     """Standardised recordings in model time (one unit is about one sample).
 
     Attributes: ``values`` (T_i, N), NaN where unobserved; ``dt`` (T_i - 1,); ``controls``
-    (T_i, K) or None.
+    (T_i, K) or None; ``driven``: whether a run can be expected to follow the recording because
+    its controls are inputs, not something derived from the stamps.
     """
 
     values: tuple[Array, ...]
     dt: tuple[Array, ...]
     controls: tuple[Array, ...] | None
+    driven: bool = False
 
     @property
     def n_controls(self) -> int:
@@ -90,6 +92,7 @@ def hold_back(sequences: Sequences, share: float, length: int) -> tuple[Sequence
         tuple(rest.values[n] for n in kept),
         tuple(rest.dt[n] for n in kept),
         None if rest.controls is None else tuple(rest.controls[n] for n in kept),
+        rest.driven,
     )
 
 
@@ -107,6 +110,7 @@ def _cut(sequences: Sequences, rows: list[slice]) -> Sequences:
         None
         if sequences.controls is None
         else tuple(c[s] for c, s in zip(sequences.controls, rows, strict=True)),
+        sequences.driven,
     )
 
 
