@@ -6,6 +6,10 @@ A page marks the place; everything between the marks is replaced:
     <!-- table:cplrnn-speed -->
     <!-- /table -->
 
+One cell of a table can stand in a sentence, by the text of its first column and its column's name:
+
+    <!-- cell:cplrnn-speed "torchdiffeq rk4" "time / ours" --><!-- /cell -->
+
 A result file holds {"benchmark": ..., "date": ..., "machine": ..., "settings": ...,
 "tables": {"cplrnn-speed": {"columns": [...], "rows": [[...], ...], "note": "..."}}}.
 
@@ -16,6 +20,7 @@ scripts/tables.py --check     change nothing; exit 1 when a page is stale
 import json
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +29,36 @@ BLOCK = re.compile(
     r"^(?P<indent> *)<!-- table:(?P<name>[\w-]+) -->\n.*?^ *<!-- /table -->$",
     re.DOTALL | re.MULTILINE,
 )
+CELL = re.compile(
+    r'(?P<mark><!-- cell:(?P<name>[\w-]+) "(?P<row>[^"]+)" "(?P<column>[^"]+)" -->)'
+    r".*?<!-- /cell -->"
+)
 
 
-def read_tables(folder: Path) -> dict[str, str]:
-    """Every table of every result file, as Markdown."""
-    tables: dict[str, str] = {}
+@dataclass(frozen=True)
+class Measured:
+    """One table of a result file: as Markdown, and as cells by (first column, column)."""
+
+    text: str
+    cells: dict[tuple[str, str], str]
+
+
+def read_tables(folder: Path) -> dict[str, Measured]:
+    """Every table of every result file."""
+    tables: dict[str, Measured] = {}
     for path in sorted(folder.glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         for name, table in result.get("tables", {}).items():
             if name in tables:
                 raise SystemExit(f"{path.name} defines the table {name!r} a second time")
-            tables[name] = markdown(table, f"benchmarks/results/{path.name}", result)
+            text = markdown(table, f"benchmarks/results/{path.name}", result)
+            columns, rows = table["columns"], table["rows"]
+            by_place = {
+                (str(row[0]), str(column)): cell(value)
+                for row in rows
+                for column, value in zip(columns, row, strict=True)
+            }
+            tables[name] = Measured(text, by_place)
     return tables
 
 
@@ -59,15 +83,25 @@ def cell(value: Any) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def rewritten(page: str, tables: dict[str, str], where: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        name = match["name"]
+def rewritten(page: str, tables: dict[str, Measured], where: str) -> str:
+    def table(name: str) -> Measured:
         if name not in tables:
             raise SystemExit(f"{where} asks for the table {name!r}, which no result file has")
-        body = f"<!-- table:{name} -->\n\n{tables[name]}\n\n<!-- /table -->"
+        return tables[name]
+
+    def block(match: re.Match[str]) -> str:
+        name = match["name"]
+        body = f"<!-- table:{name} -->\n\n{table(name).text}\n\n<!-- /table -->"
         return "\n".join((match["indent"] + line).rstrip() for line in body.split("\n"))
 
-    return BLOCK.sub(replace, page)
+    def one_cell(match: re.Match[str]) -> str:
+        place = match["row"], match["column"]
+        cells = table(match["name"]).cells
+        if place not in cells:
+            raise SystemExit(f"{where}: the table {match['name']!r} has no cell {place}")
+        return f"{match['mark']}{cells[place]}<!-- /cell -->"
+
+    return CELL.sub(one_cell, BLOCK.sub(block, page))
 
 
 def main(root: Path, check: bool) -> int:

@@ -59,3 +59,17 @@ def test_a_ragged_table_is_an_error(tables, root: Path) -> None:
     (root / "benchmarks" / "results" / "bad.json").write_text(json.dumps(content))
     with pytest.raises(SystemExit, match="does not have the 2 columns"):
         tables.main(root, check=True)
+
+
+def test_one_cell_stands_in_a_sentence(tables, root: Path) -> None:
+    page = root / "README.md"
+    page.write_text('Ours takes <!-- cell:speed "ours | a" "ms" -->?<!-- /cell --> ms.\n')
+    assert tables.main(root, check=False) == 0
+    assert '"ms" -->1.23<!-- /cell --> ms.' in page.read_text()
+    assert tables.main(root, check=True) == 0
+
+
+def test_a_cell_that_is_not_there_is_an_error(tables, root: Path) -> None:
+    (root / "README.md").write_text('<!-- cell:speed "theirs" "ms" --><!-- /cell -->\n')
+    with pytest.raises(SystemExit, match=r"no cell \('theirs', 'ms'\)"):
+        tables.main(root, check=True)

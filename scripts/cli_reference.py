@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Write docs/cli.md from the command line itself, so that the page cannot drift away from it.
+
+scripts/cli_reference.py             rewrite
+scripts/cli_reference.py --check     change nothing; exit 1 when the page is stale
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from foretell.app.commands import app
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+INTRO = """\
+# Commands and flags
+
+Written by `scripts/cli_reference.py` from the program itself; {doc}`jobs` says what the commands
+are for.
+"""
+
+
+def page(group: Any) -> str:
+    """The whole page: the program, then one section for each command."""
+    parts = [INTRO, "## foretell\n", str(group.help), flags(group.params), str(group.epilog)]
+    for name, command in group.commands.items():
+        usage = folded(f"foretell {name}", [usage_of(p) for p in command.params])
+        parts += [f"## foretell {name}\n", f"```text\n{usage}\n```\n", str(command.help)]
+        parts.append(flags(command.params))
+    return "\n".join(part.rstrip() + "\n" for part in parts if part.strip())
+
+
+def folded(start: str, words: list[str], width: int = 80) -> str:
+    """One command, in lines of at most ``width``; no parameter is broken."""
+    lines = [start]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) > width:
+            lines.append(" " * len(start))
+        lines[-1] += f" {word}"
+    return "\n".join(lines)
+
+
+def usage_of(parameter: Any) -> str:
+    """How a parameter is written: FILE, --out PATH, [--time TEXT], [--json]."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.name).upper()
+    words = " ".join(filter(None, (parameter.opts[0], value_of(parameter))))
+    return words if parameter.required else f"[{words}]"
+
+
+def value_of(parameter: Any) -> str:
+    """What follows a flag; empty for a switch."""
+    if getattr(parameter, "is_flag", False):
+        return ""
+    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    if low is not None and high is not None:
+        return f"{low}..{high}"
+    return str(parameter.name).upper()
+
+
+def flags(parameters: list[Any]) -> str:
+    """A table of the parameters, or nothing."""
+    rows = []
+    for parameter in parameters:
+        words = usage_of(parameter).strip("[]")
+        default = parameter.default
+        plain = isinstance(default, (str, int, Path)) and not isinstance(default, bool)
+        fallback = "required" if parameter.required else f"`{default}`" if plain else ""
+        rows.append(f"| `{words}` | {fallback} | {parameter.help} |")
+    return "\n".join(["| flag | default | meaning |", "| --- | --- | --- |", *rows]) if rows else ""
+
+
+def main(check: bool, target: Path = PAGE) -> int:
+    new = page(typer.main.get_command(app))
+    if target.is_file() and target.read_text(encoding="utf-8") == new:
+        return 0
+    if check:
+        print(f"{target.name} is stale; run scripts/cli_reference.py")
+        return 1
+    target.write_text(new, encoding="utf-8")
+    print(f"{target.name} rewritten")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(check="--check" in sys.argv[1:]))
