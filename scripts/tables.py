@@ -79,7 +79,9 @@ def cells(row: list[Any]) -> str:
 def cell(value: Any) -> str:
     if value is None:
         return "-"
-    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    text = str(value)
+    if isinstance(value, float):
+        text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return text.replace("|", "\\|").replace("\n", " ")
 
 

@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
     results = tmp_path / "benchmarks" / "results"
     results.mkdir(parents=True)
     (tmp_path / "docs" / "methods").mkdir(parents=True)
-    table = {"columns": ["side", "ms"], "rows": [["ours | a", 1.23456], ["peer", None]]}
+    table = {"columns": ["side", "ms"], "rows": [["ours | a", 1.23456], ["peer", None], ["slow", 1234.5]]}
     content = {"date": "2026-01-01", "tables": {"speed": {**table, "note": "One thread."}}}
     (results / "speed.json").write_text(json.dumps(content))
     (tmp_path / "docs" / "methods" / "m.md").write_text(
@@ -42,7 +42,7 @@ def test_a_stale_page_is_noticed_then_rewritten_then_fresh(tables, root: Path, c
     assert page.read_text() == before
     assert tables.main(root, check=False) == 0
     text = page.read_text()
-    assert "| ours \\| a | 1.23 |\n| peer | - |\n" in text
+    assert "| ours \\| a | 1.23 |\n| peer | - |\n| slow | 1234 |\n" in text
     assert "One thread. Measured 2026-01-01, `benchmarks/results/speed.json`." in text
     assert text.endswith("<!-- /table -->\n\nafter\n")
     assert tables.main(root, check=True) == 0
