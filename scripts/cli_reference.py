@@ -5,6 +5,7 @@ scripts/cli_reference.py             rewrite
 scripts/cli_reference.py --check     change nothing; exit 1 when the page is stale
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,8 @@ def flags(parameters: list[Any]) -> str:
         default = parameter.default
         plain = isinstance(default, (str, int, Path)) and not isinstance(default, bool)
         fallback = "required" if parameter.required else f"`{default}`" if plain else ""
-        rows.append(f"| `{words}` | {fallback} | {parameter.help} |")
+        meaning = re.sub(r"--[a-z-]+", r"`\g<0>`", parameter.help)
+        rows.append(f"| `{words}` | {fallback} | {meaning} |")
     return "\n".join(["| flag | default | meaning |", "| --- | --- | --- |", *rows]) if rows else ""
 
 

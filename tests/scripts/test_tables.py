@@ -25,7 +25,10 @@ def root(tmp_path: Path) -> Path:
     results = tmp_path / "benchmarks" / "results"
     results.mkdir(parents=True)
     (tmp_path / "docs" / "methods").mkdir(parents=True)
-    table = {"columns": ["side", "ms"], "rows": [["ours | a", 1.23456], ["peer", None], ["slow", 1234.5]]}
+    table = {
+        "columns": ["side", "ms"],
+        "rows": [["ours | a", 1.23456], ["peer", None], ["slow", 1234.5]],
+    }
     content = {"date": "2026-01-01", "tables": {"speed": {**table, "note": "One thread."}}}
     (results / "speed.json").write_text(json.dumps(content))
     (tmp_path / "docs" / "methods" / "m.md").write_text(
