@@ -13,7 +13,7 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-import numpy as np
+import numpy as np  # noqa: E402  (after the thread limits)
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"
@@ -66,7 +66,9 @@ def median_interval(values: Any, *, level: float = 0.95, seed: int = 0) -> tuple
     return float(np.median(x)), *_ends(draws, level)
 
 
-def ratio_interval(ours: Any, peer: Any, *, level: float = 0.95, seed: int = 0) -> tuple[float, ...]:
+def ratio_interval(
+    ours: Any, peer: Any, *, level: float = 0.95, seed: int = 0
+) -> tuple[float, ...]:
     """Median of paired ratios ours / peer with a bootstrap interval."""
     return median_interval(np.asarray(ours) / np.asarray(peer), level=level, seed=seed)
 

@@ -25,9 +25,7 @@ SETTINGS = {
 }  # fmt: skip
 LR = {"CPLRNN": 1e-2, "ReLUNeuralODE": 1e-2, "ALRNN": 1e-2}  # best of several on another seed
 LEARNERS = {"CPLRNN": CPLRNN, "ReLUNeuralODE": ReLUNeuralODE, "ALRNN": ALRNN}
-EQUILIBRIA = np.array(
-    [[0.0, 0.0, 0.0], [72**0.5, 72**0.5, 27.0], [-(72**0.5), -(72**0.5), 27.0]]
-)
+EQUILIBRIA = np.array([[0.0, 0.0, 0.0], [72**0.5, 72**0.5, 27.0], [-(72**0.5), -(72**0.5), 27.0]])
 UNSTABLE = [1, 2, 2]
 EXPONENT = 0.906
 
@@ -80,9 +78,7 @@ def analysis(model: CPLRNN, scale: np.ndarray) -> dict[str, Any]:
 
 
 def main() -> None:
-    equal = [
-        {"learner": name, "updates": 30_000, "seed": s} for s in SEEDS for name in LEARNERS
-    ]
+    equal = [{"learner": name, "updates": 30_000, "seed": s} for s in SEEDS for name in LEARNERS]
     whole = [{"learner": "CPLRNN", "updates": 100_000, "seed": s} for s in SEEDS]
     results = run_jobs("cplrnn_lorenz", train_and_judge, equal + whole, workers=WORKERS)
     by = {name: [r for j, r in zip(equal, results, strict=False) if j["learner"] == name]
@@ -90,9 +86,7 @@ def main() -> None:
     full = results[len(equal) :]
     train, test = recordings()
     floor = noise_floor(test, train)
-    rows = [
-        _row(name, 30_000, rows) for name, rows in by.items()
-    ] + [_row("CPLRNN", 100_000, full)]
+    rows = [_row(name, 30_000, rows) for name, rows in by.items()] + [_row("CPLRNN", 100_000, full)]
     ours = [r["divergence"] for r in by["CPLRNN"]]
     comparisons = []
     for peer in ("ReLUNeuralODE", "ALRNN"):

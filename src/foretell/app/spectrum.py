@@ -1,12 +1,11 @@
 """Power spectrum and dominant frequency of a recording, also with irregular stamps.
 
 Irregular stamps are first interpolated to an even grid of the median interval; stretches with a
-gap longer than ten intervals are left out. Then overlapping windowed segments are averaged.
+gap longer than ten intervals are left out. Then overlapping windowed segments are averaged. The
+dominant frequency comes from the whole recording at its true stamps.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from foretell.data import Trajectories
 
 Array = NDArray[np.float64]
 
-_FUNDAMENTAL = 0.2  # share of the largest peak that makes a lower one the fundamental
+_HARMONICS = 3  # a pulse often has more power at twice its rate than at the rate itself
 
 
 def power_spectrum(data: Trajectories, *, step: float | None = None, variable: int = 0) -> Spectrum:
@@ -46,6 +45,8 @@ def power_spectrum(data: Trajectories, *, step: float | None = None, variable: i
     """
     from scipy.signal import welch
 
+    from foretell.dynamics.longrun import dominant_frequency
+
     dt = data.median_interval if step is None else step
     stretches = []
     for times, values, mask in zip(data.times, data.values, data.mask, strict=True):
@@ -66,7 +67,8 @@ def power_spectrum(data: Trajectories, *, step: float | None = None, variable: i
     whole = float(power.sum())
     if not np.isfinite(whole) or whole <= 1e-20 * spread**2 or spread == 0.0:
         return Spectrum(frequency, np.zeros(frequency.size), 0.0)
-    return Spectrum(frequency, power / whole, _peak(frequency, power))
+    peak = dominant_frequency(data, variable=variable, harmonics=_HARMONICS)
+    return Spectrum(frequency, power / whole, peak)
 
 
 def _even(times: Array, values: Array, step: float) -> list[Array]:
@@ -78,27 +80,3 @@ def _even(times: Array, values: Array, step: float) -> list[Array]:
             grid = np.arange(t[0], t[-1] + 0.5 * step, step)
             even.append(np.interp(grid, t, values[piece]))
     return even
-
-
-def _peak(frequency: Array, power: Array) -> float:
-    """The dominant frequency, refined by a parabola through three logarithms.
-
-    It is the largest peak, or the fundamental of which that peak is a harmonic: a pulse often has
-    more power at twice its rate.
-    """
-    top = 1 + int(np.argmax(power[1:]))
-    for divisor in (4, 3, 2):
-        centre = top / divisor
-        low, high = max(2, math.floor(0.9 * centre)), math.ceil(1.1 * centre) + 1
-        if centre >= 4:
-            near = low + int(np.argmax(power[low:high]))
-            local = power[near] >= max(power[near - 1], power[near + 1])
-            if local and power[near] > _FUNDAMENTAL * power[top]:
-                top = near
-                break
-    if top + 1 >= power.size or top < 2:
-        return float(frequency[top])
-    left, middle, right = np.log(np.maximum(power[top - 1 : top + 2], 1e-300))
-    bend = left - 2 * middle + right
-    shift = 0.5 * (left - right) / bend if bend < 0 else 0.0
-    return float(frequency[top] + np.clip(shift, -0.5, 0.5) * (frequency[1] - frequency[0]))
