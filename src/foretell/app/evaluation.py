@@ -29,7 +29,12 @@ _LOST = 1e3  # the error of a run that escaped, in standard deviations
 
 
 def evaluate(
-    model: Model, train: Trajectories, test: Trajectories, *, embedded: bool = False
+    model: Model,
+    train: Trajectories,
+    test: Trajectories,
+    *,
+    embedded: bool = False,
+    run_up: int = 0,
 ) -> HeldOut:
     """Free run, forecasts and long-run numbers on held-out recordings.
 
@@ -41,6 +46,9 @@ def evaluate(
         In model coordinates; ``train`` gives the scale and the noise floor.
     embedded : bool
         Whether the variables are delayed copies of the first one.
+    run_up : int
+        With inputs: first samples of the free run that are not scored, because one recorded row
+        does not tell the hidden state. At most a third of the held-out part.
     """
     from foretell.dynamics.longrun import (
         power_spectrum_hellinger,
@@ -59,7 +67,12 @@ def evaluate(
         free = model.simulate(_first_state(test.values[0]), test.times[0], controls=inputs)
         wanted = test.times[0].size if driven else max(test.n_samples, _FEWEST)
         long_run = free if driven else _long_run(model, test, wanted)
-        forecast = _forecasts(model, test, scale, 1 if embedded else test.n_variables)
+        forecast = (
+            _no_forecasts(test)  # one row does not tell the hidden state, so there is no start
+            if driven
+            else _forecasts(model, test, scale, 1 if embedded else test.n_variables)
+        )
+    run_up = min(run_up, test.times[0].size // 3) if driven else 0
     before = train.take_rows([slice(-wanted, None)] * len(train))
     step = test.median_interval
     dims = compared_dimensions(test)
@@ -79,7 +92,8 @@ def evaluate(
         hellinger_floor=float(power_spectrum_hellinger(test, before)),
         state=_state(long_run, wanted, train),
         spectra=(power_spectrum(test, step=step), power_spectrum(long_run, step=step)),
-        driven_error=_driven_error(test, free, scale) if driven else None,
+        driven_error=_driven_error(test, free, scale, run_up) if driven else None,
+        run_up=run_up,
         forecast=forecast,
     )
 
@@ -126,11 +140,18 @@ def _state(
     return "settles" if (tail.std(axis=0) < 0.02 * spread).all() else "moving"
 
 
-def _driven_error(test: Trajectories, free: Trajectories, scale: Array) -> float:
+def _driven_error(test: Trajectories, free: Trajectories, scale: Array, run_up: int) -> float:
     n = min(len(free.values[0]), len(test.values[0]))
-    error = (free.values[0][:n] - test.values[0][:n]) / scale
+    error = (free.values[0][run_up:n] - test.values[0][run_up:n]) / scale
+    if not np.isfinite(error).any():
+        return float("inf")
     whole = np.sqrt(np.nanmean(error**2))
     return float(whole) if n == len(test.values[0]) else float("inf")
+
+
+def _no_forecasts(test: Trajectories) -> Forecasts:
+    nothing = np.full(2, np.nan)
+    return Forecasts(np.array([0.0, test.median_interval]), nothing, nothing, float("nan"), ())
 
 
 def _forecasts(model: Model, test: Trajectories, scale: Array, n_scored: int) -> Forecasts:

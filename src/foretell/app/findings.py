@@ -15,7 +15,7 @@ from foretell.data import Trajectories
 # Grades compare with what two stretches of the same recording differ by (the noise floor).
 _GOOD_DIVERGENCE, _FAIR_DIVERGENCE = 0.5, 2.0
 _GOOD_HELLINGER, _FAIR_HELLINGER = 0.15, 0.35
-_GOOD_DRIVEN, _FAIR_DRIVEN = 0.2, 0.5
+_GOOD_DRIVEN, _FAIR_DRIVEN = 0.25, 0.5
 
 
 def judge(held: HeldOut) -> Verdict:
@@ -96,9 +96,12 @@ def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str
 
 def _quality(held: HeldOut) -> str:
     if held.driven_error is not None:
+        explained = max(0.0, 100 * (1 - held.driven_error**2))
+        after = f", after a run-up of {held.run_up} samples" if held.run_up else ""
         return (
-            f"On held-out data, driven by the recorded inputs alone, the error is "
-            f"{number(held.driven_error, 2)} standard deviations."
+            "On held-out data, driven by the recorded inputs alone, the error is "
+            f"{number(held.driven_error, 2)} standard deviations{after}. Guessing the mean would "
+            f"give about 1; this explains {explained:.0f}\u00a0% of the variance."
         )
     return (
         f"On held-out data the free run has state-space divergence {number(held.divergence, 2)} "
@@ -213,7 +216,8 @@ def caution(
         )
     period = 1 / held.spectra[0].peak if held.spectra[0].peak > 0 else 0.0
     span = max(float(t[-1] - t[0]) for t in held.observed.times)
-    if period and span < 10 * period:
+    driven = held.driven_error is not None
+    if period and span < 10 * period and not driven:
         said.append(
             f"The held-out part covers only {span / period:.1f} periods, so the long-run numbers "
             "are "
@@ -223,7 +227,7 @@ def caution(
         said.append(
             f"There are only {period / median:.1f} samples in one period. Sample faster if you can."
         )
-    if held.divergence_floor > 2:
+    if held.divergence_floor > 2 and not driven:
         said.append(
             "The training part and the held-out part differ a lot themselves: the system may have "
             "drifted, or the recording may be too short."

@@ -168,7 +168,13 @@ def fit_study(
         warnings.simplefilter("always", ForetellWarning)
         model.fit(train, on_step=on_step, checkpoint=folder.progress, resume=resume)
         hear.stage("Comparing with the held-out part")
-        held = evaluate(model, train, test, embedded=plan.embedding_dimension > 1)
+        held = evaluate(
+            model,
+            train,
+            test,
+            embedded=plan.embedding_dimension > 1,
+            run_up=int(plan.settings.get("warm_up", 0)),
+        )
     heard = [str(w.message) for w in caught if issubclass(w.category, ForetellWarning)]
     hear.stage("Solving for equilibria and cycles")
     analysis = analyse(model)

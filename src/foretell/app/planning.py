@@ -6,6 +6,8 @@ follows from the data by the simple rules below, and every choice is shown in th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from foretell.app.methods import METHODS
@@ -22,6 +24,14 @@ EFFORTS = {
     3: (10_000, 15, 6, 200),
     4: (35_000, 20, 10, 200),
     5: (100_000, 20, 12, 200),
+}
+# The same with inputs: effort: (updates, hidden units, rectified units, longest window)
+DRIVEN_EFFORTS = {
+    1: (1_000, 6, 4, 150),
+    2: (5_000, 8, 6, 150),
+    3: (20_000, 8, 6, 150),
+    4: (60_000, 12, 8, 200),
+    5: (150_000, 12, 8, 200),
 }
 FRACTION = 0.7
 _FEWEST = 100
@@ -90,7 +100,8 @@ def make_plan(
     )
     name, why = _learner(data, learner)
     choices.append(Choice("Learner", name, why))
-    n_updates, extra, n_relu, longest_window = EFFORTS[effort]
+    driven = data.controls is not None
+    n_updates, extra, n_relu, longest_window = (DRIVEN_EFFORTS if driven else EFFORTS)[effort]
     n_updates = updates or n_updates
     n_observed = dimension if dimension > 1 else data.n_variables
     train_rows = int(FRACTION * longest * 0.8)
@@ -102,6 +113,8 @@ def make_plan(
         "max_updates": n_updates,
         "random_state": random_state,
     }
+    if driven:
+        settings |= _driven(data, name, length, choices)
     choices.append(
         Choice(
             "Size",
@@ -115,7 +128,11 @@ def make_plan(
             "Training",
             f"{number(float(n_updates), 9)} updates",
             f"effort {effort}; windows of {length} samples; the parameters with the best free run "
-            "on the last fifth of the training part are kept",
+            + (
+                "along all of the training part are kept"
+                if driven
+                else "on the last fifth of the training part are kept"
+            ),
         )
     )
     return Plan(name, settings, effort, dimension, lag, gap, FRACTION, tuple(choices))
@@ -126,20 +143,18 @@ def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:
         why = f"{data.n_variables} variables are recorded; hidden units can add what they leave out"
         choices.append(Choice("Delay embedding", "none", why))
         return 1, 0.0
+    if data.controls is not None:
+        why = (
+            f"the past of {data.names[0]} follows from the inputs, which are known; hidden units "
+            "carry what it leaves out"
+        )
+        choices.append(Choice("Delay embedding", "none", why))
+        return 1, 0.0
     from foretell.data import choose_lag
 
     first, _ = data.split(FRACTION)
     lag = float(choose_lag(first))
     shortest = min(float(t[-1] - t[0]) for t in first.times)
-    if data.controls is not None:
-        lag = max(
-            data.median_interval, round(lag / 8 / data.median_interval) * data.median_interval
-        )
-        why = f"the inputs are known; two values of {data.names[0]} also say how fast it moves"
-        lag = min(lag, shortest / 20)
-        said = f"2 copies, {amount(lag, data.time_unit, 3)} apart"
-        choices.append(Choice("Delay embedding", said, why))
-        return 2, lag
     lag = min(lag, shortest / (4 * _EMBEDDED))
     choices.append(
         Choice(
@@ -151,6 +166,44 @@ def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:
         )
     )
     return _EMBEDDED, lag
+
+
+def _driven(
+    data: Trajectories, learner: str, length: int, choices: list[Choice]
+) -> dict[str, Any]:
+    """Settings for recordings with inputs: long stretches without correction, after a run-up."""
+    run_up = length // 3
+    interval = data.median_interval
+    choices.append(
+        Choice(
+            "Run-up",
+            f"{run_up} samples ({amount(run_up * interval, data.time_unit, 3)})",
+            "one recorded row does not tell the state of the hidden units; they find it from the "
+            "inputs, and errors before that do not count",
+        )
+    )
+    settings: dict[str, Any] = {"warm_up": run_up, "forcing_interval": length, "noise": 0.02}
+    slowness = _slowness(data)
+    if learner != "alrnn" and slowness > 1:
+        settings["time_scale"] = slowness * interval
+        choices.append(
+            Choice(
+                "Unit of time",
+                f"{amount(slowness * interval, data.time_unit, 3)}, {slowness} samples",
+                "the recording changes slowly between samples, so the hidden units begin slow",
+            )
+        )
+    return settings
+
+
+def _slowness(data: Trajectories) -> int:
+    """Samples, 1 to 5, in which a variable moves by about a fifth of its standard deviation."""
+    moves = []
+    for n in range(data.n_variables):
+        column = np.concatenate([v[:, n] for v in data.values])
+        steps = np.concatenate([np.diff(v[:, n]) for v in data.values])
+        moves.append(float(np.sqrt(np.nanmean(steps**2)) / np.nanstd(column)))
+    return int(np.clip(round(0.2 / max(np.median(moves), 1e-9)), 1, 5))
 
 
 def _gap(data: Trajectories, dimension: int, lag: float) -> float:

@@ -105,6 +105,8 @@ class HeldOut:
         What the free run does in the long run.
     driven_error : float or None
         With inputs: root mean squared error of the free run in standard deviations.
+    run_up : int
+        With inputs: first samples of the free run that the error leaves out.
     """
 
     observed: Trajectories
@@ -120,6 +122,7 @@ class HeldOut:
     spectra: tuple[Spectrum, Spectrum]
     state: Literal["moving", "settles", "escapes"]
     driven_error: float | None = None
+    run_up: int = 0
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class ALRNN(SequenceLearner):
         noise: float = 0.05,
         grad_clip: float = 10.0,
         time_scale: float | str = "auto",
+        warm_up: int = 0,
         validation: float = 0.2,
         random_state: int | None = None,
         irregular: str = "linear",
@@ -90,6 +91,7 @@ class ALRNN(SequenceLearner):
             noise=noise,
             grad_clip=grad_clip,
             time_scale=time_scale,
+            warm_up=warm_up,
             validation=validation,
             random_state=random_state,
         )

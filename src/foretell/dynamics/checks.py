@@ -73,6 +73,11 @@ def check_arguments(learner: Any, trajectories: Trajectories) -> None:
             f"forcing_interval={interval!r}; needed is a whole number from 1 to "
             f'sequence_length={length}, or "auto".'
         )
+    if not whole(learner.warm_up, 0, length - 1):
+        raise ParameterError(
+            f"warm_up={learner.warm_up!r}; needed is a whole number from 0 to {length - 1}, so that "
+            f"some of the sequence_length={length} samples count."
+        )
     if learner.time_scale != "auto" and not positive(learner.time_scale):
         raise ParameterError(
             f"time_scale={learner.time_scale!r}; needed is a positive time in data units, or "

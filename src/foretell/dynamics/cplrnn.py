@@ -64,6 +64,9 @@ class CPLRNN(PiecewiseView, SequenceLearner):
         Largest norm of a gradient.
     time_scale : float or "auto"
         Data time that is one unit of model time. "auto" takes the median sampling interval.
+    warm_up : int
+        First samples of a window that neither count nor force; for recordings with inputs, in which
+        the hidden units need a while to find their state.
     validation : float
         Share of each recording, at its end, that only selects parameters.
     random_state : int or None
@@ -110,6 +113,7 @@ class CPLRNN(PiecewiseView, SequenceLearner):
         noise: float = 0.05,
         grad_clip: float = 10.0,
         time_scale: float | str = "auto",
+        warm_up: int = 0,
         validation: float = 0.2,
         random_state: int | None = None,
         engine: str = "dyadic",
@@ -128,6 +132,7 @@ class CPLRNN(PiecewiseView, SequenceLearner):
             noise=noise,
             grad_clip=grad_clip,
             time_scale=time_scale,
+            warm_up=warm_up,
             validation=validation,
             random_state=random_state,
         )

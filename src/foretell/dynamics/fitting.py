@@ -163,11 +163,12 @@ class FreeRunScore:
     Without inputs it is minus the state-space divergence: a histogram up to three variables,
     Gaussians around the samples above, where nearly every cell of a histogram would be empty.
     With inputs the run can follow the recording, and it is minus the root mean square error in
-    standard deviations. 0 is perfect, minus infinity is an escape.
+    standard deviations, after the first ``lead`` samples (at most half of a recording), in which
+    the hidden units find their state. 0 is perfect, minus infinity is an escape.
     """
 
-    def __init__(self, sequences: Sequences, layout: Layout) -> None:
-        self._sequences, self._layout = sequences, layout
+    def __init__(self, sequences: Sequences, layout: Layout, lead: int = 0) -> None:
+        self._sequences, self._layout, self._lead = sequences, layout, lead
         values = np.concatenate(sequences.values)
         self._truth = values[complete_rows(values)]
         self._bins = int(np.clip(round(len(self._truth) ** (1 / 2)), 6, 30))
@@ -179,7 +180,10 @@ class FreeRunScore:
         if any(not (np.abs(run) < OUT_OF_RANGE).all() for _, run in runs):
             return -np.inf
         if self._sequences.driven:
-            errors = np.concatenate([(run - seen) ** 2 for seen, run in runs])
+            counted = [min(self._lead, len(seen) // 2) for seen, _ in runs]
+            errors = np.concatenate(
+                [(run - seen)[n:] ** 2 for n, (seen, run) in zip(counted, runs, strict=True)]
+            )
             return -float(np.sqrt(np.nanmean(errors)))
         cloud = np.concatenate([run[len(run) // 10 :] for _, run in runs])
         if self._layout.n_observed > _MOST_HISTOGRAM:

@@ -64,6 +64,7 @@ class ReLUNeuralODE(PiecewiseView, SequenceLearner):
         noise: float = 0.05,
         grad_clip: float = 10.0,
         time_scale: float | str = "auto",
+        warm_up: int = 0,
         validation: float = 0.2,
         random_state: int | None = None,
         substeps: int = 1,
@@ -81,6 +82,7 @@ class ReLUNeuralODE(PiecewiseView, SequenceLearner):
             noise=noise,
             grad_clip=grad_clip,
             time_scale=time_scale,
+            warm_up=warm_up,
             validation=validation,
             random_state=random_state,
         )

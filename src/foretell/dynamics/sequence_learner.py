@@ -80,6 +80,7 @@ class SequenceLearner(BaseEstimator):
         noise: float = 0.05,
         grad_clip: float = 10.0,
         time_scale: float | str = "auto",
+        warm_up: int = 0,
         validation: float = 0.2,
         random_state: int | None = None,
     ) -> None:
@@ -95,6 +96,7 @@ class SequenceLearner(BaseEstimator):
         self.noise = noise
         self.grad_clip = grad_clip
         self.time_scale = time_scale
+        self.warm_up = warm_up
         self.validation = validation
         self.random_state = random_state
 
@@ -140,6 +142,8 @@ class SequenceLearner(BaseEstimator):
         sequences = self._sequences(scaled, scale)
         length = int(self.sequence_length)
         train_part, validation_part = hold_back(sequences, float(self.validation), length)
+        if sequences.n_controls:  # the part held back is too short for a run that follows inputs
+            validation_part = sequences
         interval = self._forcing_interval(train_part, length)
         settings = Settings(
             forcing=self.forcing, forcing_interval=interval, sequence_length=length,
@@ -147,7 +151,9 @@ class SequenceLearner(BaseEstimator):
             final_lr=float(self.final_lr), noise=float(self.noise), grad_clip=float(self.grad_clip),
         )  # fmt: skip
         layout = Layout(int(self.latent_dim), trajectories.n_variables, sequences.n_controls)
-        sampler = WindowSampler(train_part, length, settings.batch_size, settings.noise)
+        sampler = WindowSampler(
+            train_part, length, settings.batch_size, settings.noise, int(self.warm_up)
+        )
         if sampler.n_windows == 0:
             longest = max(len(v) for v in train_part.values)
             raise DataError(
@@ -159,7 +165,7 @@ class SequenceLearner(BaseEstimator):
         kernel = self._kernel(layout)
         trained = train(
             kernel, layout, self._initial(layout, rng), sampler,
-            FreeRunScore(validation_part, layout), settings, rng,
+            FreeRunScore(validation_part, layout, int(self.warm_up)), settings, rng,
             on_step=on_step, checkpoint=checkpoint, resume=resume,
             identity=self._identity(recordings, settings),
         )  # fmt: skip

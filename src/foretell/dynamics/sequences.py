@@ -35,10 +35,13 @@ class Sequences:
 class WindowSampler:
     """Draws batches of windows with noise from recordings.
 
-    A window never crosses from one recording into another and starts at a complete row.
+    A window never crosses from one recording into another and starts at a complete row. Its first
+    ``warm_up`` samples after the start are hidden, so that they neither count nor force.
     """
 
-    def __init__(self, sequences: Sequences, length: int, batch: int, noise: float) -> None:
+    def __init__(
+        self, sequences: Sequences, length: int, batch: int, noise: float, warm_up: int = 0
+    ) -> None:
         self._values = np.concatenate(sequences.values)
         ends = np.cumsum([v.shape[0] for v in sequences.values])
         self._dt = np.concatenate([np.append(dt, np.nan) for dt in sequences.dt])
@@ -50,7 +53,7 @@ class WindowSampler:
         ]
         self._starts = np.concatenate(starts) if starts else np.zeros(0, np.intp)
         self._offsets = np.arange(length + 1)
-        self._batch, self._noise = batch, noise
+        self._batch, self._noise, self._warm_up = batch, noise, warm_up
 
     @property
     def n_windows(self) -> int:
@@ -64,6 +67,7 @@ class WindowSampler:
         x = self._values[rows]
         if self._noise > 0.0:
             x = x + self._noise * rng.standard_normal(x.shape)
+        x[:, 1 : self._warm_up + 1] = np.nan
         inner = rows[:, :-1]
         u = None if self._controls is None else self._controls[inner]
         return x, u, self._dt[inner]

@@ -62,7 +62,30 @@ def overview(study: Study) -> str:
                     plot.span(start, stop, "gap", label="gap" if index == 0 else "")
             plot.line(times, values[:, n], "data", max_gap=_GAP_FACTOR * median, label="recorded")
             parts.append(plot.html())
+        if data.controls is not None:
+            parts += _inputs(data, r, x_range, cut)
     return "".join(parts)
+
+
+def _inputs(data: Trajectories, r: int, x_range: tuple[float, float], cut: float) -> list[str]:
+    """The inputs of recording ``r`` below its variables."""
+    assert data.controls is not None
+    parts, times = [], data.times[r]
+    for k, name in enumerate(data.control_names[:_MAX_PANELS]):
+        values = data.controls[r][:, k]
+        plot = Plot(
+            x_range,
+            padded(values),
+            y_label=axis(f"input {name}", data.control_units[k]),
+            title=f"input {name} over time",
+            height=80,
+        )
+        plot.span(cut, x_range[1], "held", note="")
+        plot.line(
+            times, values, "muted", max_gap=_GAP_FACTOR * data.median_interval, label="input"
+        )
+        parts.append(plot.html())
+    return parts
 
 
 def intervals(study: Study) -> str:
@@ -138,6 +161,8 @@ def free_run(study: Study) -> str:
     data, run = held.observed, held.free_run
     times = data.times[0]
     period = 1.0 / held.spectra[0].peak if held.spectra[0].peak > 0 else 0.0
+    if held.driven_error is not None:
+        period = max(period, 1000 * data.median_interval / 12)
     length = min(float(times[-1] - times[0]), max(12 * period, 200 * data.median_interval))
     first = max(float(times[0]), float(times[-1]) - length)
     start, stop = (float(times[0]), float(times[0]) + length)
@@ -148,6 +173,8 @@ def free_run(study: Study) -> str:
     if held.driven_error is not None:
         plot = Plot((start, stop), y_range, x_label=time_axis(data), height=220, title="Free run")
         plot.y_label = axis(data.names[0], data.units[0])
+        if held.run_up:
+            plot.span(start, float(times[held.run_up]), "held", note="run-up")
         plot.line(times, data.values[0][:, 0], "data wide", "recorded", max_gap=widest)
         plot.line(run.times[0], run.values[0][:, 0], "model", "model, driven by the same inputs")
         return plot.html()

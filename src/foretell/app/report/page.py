@@ -111,7 +111,7 @@ def _facts(study: Study) -> list[dict[str, str]]:
     elif np.isinf(valid):
         longest = amount(float(held.forecast.lead[-1]), unit, 2)
         facts.append(("Forecast holds for", f"> {longest}", "as far as it was tried"))
-    if data.peak > 0:
+    if data.peak > 0 and held.driven_error is None:
         shown = amount(1 / model.peak, unit) if model.peak > 0 else "none"
         facts.append(("Period of the model", shown, f"in the data: {amount(1 / data.peak, unit)}"))
     return [dict(zip(("name", "value", "note"), fact, strict=True)) for fact in facts]
@@ -158,7 +158,13 @@ def _words(study: Study) -> dict[str, str]:
         spectrum_words = f"Dominant frequency of the data: {amount(peak, rate)}; of the model: "
         spectrum_words += f"{amount(own, rate)}." if own > 0 else "none, its run stands still."
     free_run_words = (
-        "The model starts at the first held-out state and gets only the recorded inputs."
+        "The model starts at the first held-out row, gets only the recorded inputs, and is never "
+        "corrected."
+        + (
+            " The shaded run-up, in which its hidden units find their state, is not scored."
+            if held.run_up
+            else ""
+        )
         if held.driven_error is not None
         else "The model runs on alone from the first held-out state. It is not expected to stay in "
         "step, but to keep the same shape and rhythm; the stretch below is its last one."
@@ -197,9 +203,10 @@ def _structure(study: Study) -> str:
             "This learner offers no exact analysis; a cplrnn model also tells its equilibria, "
             "cycles and exponents."
         )
+    held = " With inputs held at their mean." if study.recordings.controls is not None else ""
     return (
         "The model is linear in every region of its state space, so these are solved for, not read "
-        "off a simulation. Filled marks are stable, open marks unstable."
+        f"off a simulation. Filled marks are stable, open marks unstable.{held}"
     )
 
 

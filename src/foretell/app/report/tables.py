@@ -71,8 +71,11 @@ def longrun(study: Study) -> Table:
         ),
     ]
     if held.driven_error is not None:
-        meaning = "root mean squared error of the whole free run with the recorded inputs, in sd"
-        rows.insert(0, ("Simulation error", number(held.driven_error), "–", meaning))
+        meaning = (
+            "root mean squared error of the free run with the recorded inputs, in standard "
+            "deviations of the training part; guessing the mean would give about 1"
+        )
+        rows = [("Simulation error", number(held.driven_error), "–", meaning), rows[-1]]
     return Table(
         (("number", "w"), ("model", "n"), ("noise floor", "n"), ("meaning", "")),
         tuple(rows),
