@@ -51,13 +51,15 @@ def train_and_judge(learner: str, updates: int, seed: int) -> dict[str, Any]:
         "validation": -model.validation_score_,
     }
     if learner == "CPLRNN":
-        result |= analysis(model, train.std(axis=0))
+        result |= analysis(model, train)
     return result
 
 
-def analysis(model: CPLRNN, scale: np.ndarray) -> dict[str, Any]:
+def analysis(model: CPLRNN, train: np.ndarray) -> dict[str, Any]:
+    scale, low, high = train.std(axis=0), train.min(axis=0), train.max(axis=0)
     found = model.equilibria()
     states = np.array([point.state[:3] for point in found.items]).reshape(-1, 3)
+    near = ((states > low - scale) & (states < high + scale)).all(axis=1)
     distances, matched = [], 0
     for true, unstable in zip(EQUILIBRIA, UNSTABLE, strict=True):
         if not len(states):
@@ -69,6 +71,9 @@ def analysis(model: CPLRNN, scale: np.ndarray) -> dict[str, Any]:
     spectrum = model.lyapunov_spectrum(duration=1000.0, transient=50.0, n_exponents=3)
     return {
         "n_equilibria": len(found.items),
+        "n_near": int(near.sum()),
+        "states": states.tolist(),
+        "unstable": [point.unstable_dimension for point in found.items],
         "completeness": found.completeness,
         "matched": int(matched),
         "distances": distances,

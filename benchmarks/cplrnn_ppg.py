@@ -76,6 +76,7 @@ def main() -> None:
         groups.setdefault((job["kept"], job["learner"]), []).append(result)
     _, test, train = recordings(1.0, 0)
     floor = noise_floor(test, train)
+    rates = [float(dominant_frequency(part, harmonics=3)) for part in (train, test)]
     differences = []
     for kept in KEPT:
         ours = np.array([r["spectrum"] for r in groups[kept, "CPLRNN"]])
@@ -95,7 +96,8 @@ def main() -> None:
                 "rows": [_row(kept, name, rows) for (kept, name), rows in groups.items()],
                 "note": "Held-out heart pulse, median [95 % bootstrap interval] of 5 seeds, each "
                 "with its own random rows. Between training and test part D_H is "
-                f"{floor.power_spectrum_hellinger:.2f}.",
+                f"{floor.power_spectrum_hellinger:.2f}, and the beat is {rates[0]:.2f} Hz in the "
+                f"training part and {rates[1]:.2f} Hz in the test part.",
             },
             "cplrnn-ppg-difference": {
                 "columns": ["data", "the peer's best way", "D_H of CPLRNN minus the peer's, paired",
