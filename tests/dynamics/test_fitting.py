@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from foretell.core import ArtifactError, NumericalError, ParameterError
 from foretell.dynamics.fitting import FreeRunScore, Layout, forcing_share
 from foretell.dynamics.sequences import Sequences, WindowSampler, decorrelation, hold_back
+from foretell.dynamics.training_state import TrainingState
 from tests.dynamics.training import LAYOUT, Parabola, run, sequences, settings
 
 # Windows -------------------------------------------------------------------------------------
@@ -352,3 +353,12 @@ def test_a_real_interrupt_at_any_moment(tmp_path):
         assert not out.exists()
         assert go(state, "resume", out) == 0
         assert_array_equal(np.load(out), whole)
+
+
+def test_on_training_data_a_later_look_is_preferred_unless_clearly_worse() -> None:
+    state = TrainingState(np.zeros(2), np.random.default_rng(0))
+    for step, score in enumerate([-3.0, -0.10, -0.14, -0.40], start=1):
+        state.step, state.theta = step, np.full(2, float(step))
+        state.look(score, slack=0.5)
+    assert state.best_step == 3
+    assert_array_equal(state.best_theta, [3.0, 3.0])

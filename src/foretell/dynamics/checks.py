@@ -75,8 +75,8 @@ def check_arguments(learner: Any, trajectories: Trajectories) -> None:
         )
     if not whole(learner.warm_up, 0, length - 1):
         raise ParameterError(
-            f"warm_up={learner.warm_up!r}; needed is a whole number from 0 to {length - 1}, so that "
-            f"some of the sequence_length={length} samples count."
+            f"warm_up={learner.warm_up!r}; needed is a whole number from 0 to {length - 1}, so "
+            f"that some of the sequence_length={length} samples count."
         )
     if learner.time_scale != "auto" and not positive(learner.time_scale):
         raise ParameterError(

@@ -40,6 +40,7 @@ OnStep = Callable[[Progress], None]
 
 _MOST_HISTOGRAM = 3  # variables up to which a histogram of states is filled
 _SMOOTHING = 0.1  # variance of the Gaussians above that, in variances of the data
+SLACK_ON_TRAINING_DATA = 0.5  # see Settings
 _MOST_RUNS = 3  # recordings from which a free run starts
 _MOST_SKIPS = 10  # batches in a row without a finite gradient
 _SLICE_SECONDS = 20.0  # a checkpoint is written about this often
@@ -125,7 +126,12 @@ class SequenceKernel(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to train; the learners' constructor arguments, resolved."""
+    """How to train; the learners' constructor arguments, resolved.
+
+    ``slack`` is the share of the best score by which another one may be worse without a meaning.
+    Where a free run is compared with the data that it was trained on, as there are no others, it
+    is not zero: a later look, with its smaller steps, is preferred unless it is clearly worse.
+    """
 
     forcing: str
     forcing_interval: int
@@ -137,6 +143,7 @@ class Settings:
     noise: float
     grad_clip: float
     n_scores: int = 20
+    slack: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -247,7 +254,7 @@ def train(
             _update(state, kernel, layout, sampler, settings)
             last = state.step == settings.max_updates
             if state.step % every == 0 or last:
-                state.look(score(kernel, state.theta))
+                state.look(score(kernel, state.theta), settings.slack)
             try:
                 if on_step is not None and (state.step % report == 0 or last):
                     on_step(clock.progress(state, settings.max_updates))

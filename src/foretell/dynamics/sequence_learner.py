@@ -40,6 +40,7 @@ from foretell.dynamics.checks import (
 )
 from foretell.dynamics.fitting import (
     OUT_OF_RANGE,
+    SLACK_ON_TRAINING_DATA,
     FreeRunScore,
     Layout,
     OnStep,
@@ -142,6 +143,7 @@ class SequenceLearner(BaseEstimator):
         sequences = self._sequences(scaled, scale)
         length = int(self.sequence_length)
         train_part, validation_part = hold_back(sequences, float(self.validation), length)
+        slack = SLACK_ON_TRAINING_DATA if validation_part is sequences else 0.0
         if sequences.n_controls:  # the part held back is too short for a run that follows inputs
             validation_part = sequences
         interval = self._forcing_interval(train_part, length)
@@ -149,6 +151,7 @@ class SequenceLearner(BaseEstimator):
             forcing=self.forcing, forcing_interval=interval, sequence_length=length,
             batch_size=int(self.batch_size), max_updates=int(self.max_updates), lr=float(self.lr),
             final_lr=float(self.final_lr), noise=float(self.noise), grad_clip=float(self.grad_clip),
+            slack=slack,
         )  # fmt: skip
         layout = Layout(int(self.latent_dim), trajectories.n_variables, sequences.n_controls)
         sampler = WindowSampler(

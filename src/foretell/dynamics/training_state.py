@@ -71,12 +71,17 @@ class TrainingState:
             gradient *= clip / norm
         self.optimiser.update(self.theta, gradient, learning_rate=rate)
 
-    def look(self, score: float) -> None:
-        """Note a free-run score; of equal ones (all escaped, say) the later is the better."""
+    def look(self, score: float, slack: float = 0.0) -> None:
+        """Note a free-run score and keep the parameters if it is the best so far.
+
+        Of equal scores (all escaped, say), and of those within ``slack`` times the best one, the
+        later is the better.
+        """
         self.history.steps.append(self.step)
         self.history.losses.append(self.loss)
         self.history.scores.append(score)
-        if score >= self.best_score or self.best_step == 0:
+        top = max(self.history.scores)
+        if not np.isfinite(top) or score >= top - slack * abs(top):
             self.best_theta, self.best_step, self.best_score = self.theta.copy(), self.step, score
 
     def save(self, path: Path, identity: str, seconds: float) -> None:
