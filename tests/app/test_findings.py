@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -52,7 +53,7 @@ def test_findings_name_cycle_and_period(fitted: Fitted) -> None:
     found = " ".join(study.findings)
     assert "stable limit cycle with period 0.829\u00a0s, crossing four region boundaries" in found
     assert "two equilibria (1 stable, 1 unstable); there are no others" in found
-    assert "(−0" in found
+    assert re.search(r"held-out data \([+−]0\.\d\u00a0%\)", found)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,48 @@ def test_plan_leaves_several_variables_alone() -> None:
     plan = make_plan(Trajectories.from_arrays(rng.normal(size=(400, 3))))
     assert plan.embedding_dimension == 1
     assert "even" in next(c.why for c in plan.choices if c.what == "Learner")
+
+
+def driven_recording(n: int, step: float = 4.0) -> Trajectories:
+    rng = np.random.default_rng(0)
+    force = np.repeat(rng.normal(size=n // 40 + 1), 40)[:n]
+    level = np.zeros(n)
+    for k in range(1, n):
+        level[k] = level[k - 1] + 0.05 * (force[k - 1] - level[k - 1])
+    return Trajectories.from_arrays(
+        level[:, None],
+        step * np.arange(n),
+        controls=force[:, None],
+        names=["level"],
+        control_names=["pump"],
+        time_unit="s",
+    )
+
+
+def test_plan_with_inputs_runs_long_after_a_run_up() -> None:
+    plan = make_plan(driven_recording(1000), effort=3)
+    settings = plan.settings
+    assert plan.embedding_dimension == 1
+    assert settings["forcing_interval"] == settings["sequence_length"] == 150
+    assert settings["warm_up"] == 50
+    assert settings["max_updates"] == 2800  # five for each row that is trained on
+    assert settings["time_scale"] == 20.0  # the level hardly moves from one sample to the next
+    said = {choice.what: choice.value + choice.why for choice in plan.choices}
+    assert "50 samples (200\u00a0s)" in said["Run-up"]
+    assert "learned by heart" in said["Training"]
+    assert "time_scale" not in make_plan(driven_recording(1000), learner="alrnn").settings
+    assert make_plan(driven_recording(1000), effort=3, updates=7).settings["max_updates"] == 7
+
+
+def test_cautions_about_rhythm_are_not_given_with_inputs(fitted: Fitted) -> None:
+    study = fitted[0]
+    held = replace(study.held_out, divergence_floor=5.0, driven_error=0.3, run_up=40)
+    said = " ".join(caution(study.recordings, study.plan, held, study.analysis, ()))
+    assert "drifted" not in said
+    assert "periods" not in said
+    found = " ".join(describe(held, study.analysis, study.recordings))
+    assert "0.3 standard deviations, after a run-up of 40 samples" in found
+    assert "91\u00a0% of the variance" in found
 
 
 def test_plan_refuses() -> None:

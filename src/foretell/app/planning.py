@@ -36,6 +36,7 @@ DRIVEN_EFFORTS = {
 FRACTION = 0.7
 _FEWEST = 100
 _EMBEDDED = 5
+_PER_ROW = 5  # updates per row of the training part, with inputs
 
 
 def irregularity(data: Trajectories) -> float:
@@ -102,9 +103,11 @@ def make_plan(
     choices.append(Choice("Learner", name, why))
     driven = data.controls is not None
     n_updates, extra, n_relu, longest_window = (DRIVEN_EFFORTS if driven else EFFORTS)[effort]
-    n_updates = updates or n_updates
     n_observed = dimension if dimension > 1 else data.n_variables
     train_rows = int(FRACTION * longest * 0.8)
+    most = max(_PER_ROW * int(FRACTION * data.n_samples * 0.8), 2_000)
+    limited = driven and n_updates > most
+    n_updates = updates or (most if limited else n_updates)
     length = int(np.clip(train_rows // 3, 20, longest_window))
     settings = {
         "latent_dim": n_observed + extra,
@@ -132,6 +135,12 @@ def make_plan(
                 "along all of the training part are kept"
                 if driven
                 else "on the last fifth of the training part are kept"
+            )
+            + (
+                f"; no more than {_PER_ROW} updates a row, beyond which this recording would be "
+                "learned by heart"
+                if limited
+                else ""
             ),
         )
     )
@@ -168,9 +177,7 @@ def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:
     return _EMBEDDED, lag
 
 
-def _driven(
-    data: Trajectories, learner: str, length: int, choices: list[Choice]
-) -> dict[str, Any]:
+def _driven(data: Trajectories, learner: str, length: int, choices: list[Choice]) -> dict[str, Any]:
     """Settings for recordings with inputs: long stretches without correction, after a run-up."""
     run_up = length // 3
     interval = data.median_interval

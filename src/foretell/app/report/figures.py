@@ -81,9 +81,7 @@ def _inputs(data: Trajectories, r: int, x_range: tuple[float, float], cut: float
             height=80,
         )
         plot.span(cut, x_range[1], "held", note="")
-        plot.line(
-            times, values, "muted", max_gap=_GAP_FACTOR * data.median_interval, label="input"
-        )
+        plot.line(times, values, "muted", max_gap=_GAP_FACTOR * data.median_interval, label="input")
         parts.append(plot.html())
     return parts
 
