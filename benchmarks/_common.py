@@ -55,7 +55,7 @@ def write_result(name: str, settings: dict[str, Any], tables: dict[str, Any], **
     }
     path = HERE / "results" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.write_text(json.dumps(_finite(content), indent=1, allow_nan=False) + "\n")
     print(f"wrote {path.relative_to(HERE.parent)}")
 
 
@@ -79,12 +79,21 @@ def shown(values: tuple[float, ...], digits: int = 3) -> str:
     return f"{middle} [{low}, {high}]"
 
 
+def _finite(value: Any) -> Any:
+    """The same content with text where a number is not finite, which JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
 def _resampled(n: int, seed: int, x: Any) -> Any:
     return x[np.random.default_rng(seed).integers(n, size=(4000, n))]
 
 
 def _ends(draws: Any, level: float) -> tuple[float, float]:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], method="nearest")
     return float(low), float(high)
 
 
