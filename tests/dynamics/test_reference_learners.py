@@ -178,3 +178,13 @@ def test_intervals_as_inputs_do_not_make_a_recording_driven() -> None:
     assert not sequences.driven
     with_input, _ = Trajectories.from_arrays(values, t, controls=np.sin(t)[:, None]).standardise()
     assert model._sequences(with_input, 0.2).driven
+
+
+def test_the_length_that_counts_is_the_one_after_interpolation() -> None:
+    t = np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, 40))
+    values = np.column_stack([np.sin(t), np.cos(t)])
+    settings = {"latent_dim": 4, "n_relu": 1, "max_updates": 2, "random_state": 0}
+    model = ALRNN(**settings, sequence_length=60, time_scale=0.2).fit(values, t)
+    assert np.isfinite(model.theta_).all()
+    with pytest.raises(DataError, match="sequence_length=60"):
+        CPLRNN(**settings, sequence_length=60).fit(values, t)

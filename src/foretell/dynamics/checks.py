@@ -97,14 +97,18 @@ def check_arguments(learner: Any, trajectories: Trajectories) -> None:
         )
 
 
-def check_recordings(trajectories: Trajectories, length: int) -> None:
-    """Refuse recordings shorter than a training sequence, and point out wide gaps."""
+def check_length(trajectories: Trajectories, length: int) -> None:
+    """Refuse recordings that are all shorter than a training sequence."""
     longest = max(len(t) for t in trajectories.times)
     if longest < length + 1:
         raise DataError(
             f"the longest recording has {longest} samples; sequence_length={length} needs "
             f"{length + 1}. Write sequence_length={max(longest // 2, 1)}."
         )
+
+
+def point_out_gaps(trajectories: Trajectories) -> None:
+    """Warn of a gap much wider than the usual interval."""
     gap = max(float(np.diff(t).max()) for t in trajectories.times if len(t) > 1)
     median = trajectories.median_interval
     if gap > _WIDE_GAP * median:

@@ -32,10 +32,11 @@ from foretell.data import Scaler, Trajectories
 from foretell.dynamics.checks import (
     as_trajectories,
     check_arguments,
-    check_recordings,
+    check_length,
     checked_controls,
     checked_starts,
     checked_times,
+    point_out_gaps,
     whole,
 )
 from foretell.dynamics.fitting import (
@@ -139,6 +140,7 @@ class SequenceLearner(BaseEstimator):
         self._check_parameters(recordings)
         scale = recordings.median_interval if self.time_scale == "auto" else float(self.time_scale)
         trajectories = self._prepare(recordings, scale)
+        check_length(trajectories, int(self.sequence_length))
         scaled, scaler = trajectories.standardise()
         sequences = self._sequences(scaled, scale)
         length = int(self.sequence_length)
@@ -467,7 +469,7 @@ class SequenceLearner(BaseEstimator):
 
     def _check_parameters(self, trajectories: Trajectories) -> None:
         check_arguments(self, trajectories)
-        check_recordings(trajectories, int(self.sequence_length))
+        point_out_gaps(trajectories)
 
     def _forcing_interval(self, sequences: Sequences, length: int) -> int:
         if self.forcing_interval != "auto":
