@@ -14,11 +14,12 @@ import typer
 from typer.testing import CliRunner
 
 from foretell import __version__
-from foretell.app import fitting
+from foretell.app import command_fit, fitting
 from foretell.app.commands import app
 from foretell.app.folder import FitFolder
+from foretell.app.guard import interrupts_as_such
 from foretell.app.study import Study
-from foretell.core.errors import NumericalError
+from foretell.core.errors import ArtifactError, NumericalError
 from tests.app.fake import Pulse, pulse_recording
 
 FLAGS = {
@@ -212,6 +213,57 @@ def test_useless_columns_and_failed_fits_leave_nothing_behind(
     assert code == 1
     assert "training diverged" in told
     assert not out.exists()
+
+
+def test_a_full_disk_says_how_to_go_on(
+    table: Path, tmp_path: Path, known_model: Pulse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise ArtifactError("report.html was not written: no space left on device.")
+
+    out = tmp_path / "o"
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "write", full)
+        code, said, told = call("fit", table, "--time", "t", "--out", out)
+    assert code == 1
+    assert said == ""
+    assert f"Then continue with: foretell fit {table} --time t --out {out} --resume" in told
+    assert call("fit", table, "--time", "t", "--out", out, "--resume")[0] == 0
+
+
+def test_an_interrupt_inside_compiled_code_is_an_interrupt(
+    table: Path, tmp_path: Path, known_model: Pulse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: object) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(fitting, "analyse", stop)
+    code, _, told = call("fit", table, "--time", "t", "--out", tmp_path / "o")
+    assert code == 130
+    assert "--resume" in told
+
+    def fail(*args: object) -> None:
+        raise SystemError("something else")
+
+    with pytest.raises(SystemError, match="something else"):
+        with interrupts_as_such():
+            fail()
+
+
+def test_an_early_interrupt_leaves_the_fit_of_others_out_of_it(
+    table: Path, tmp_path: Path, known_model: Pulse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "o"
+    assert call("fit", table, "--time", "t", "--out", out)[0] == 0
+
+    def stop(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_fit, "make_plan", stop)
+    code, _, told = call("fit", table, "--time", "t", "--out", out)
+    assert code == 130
+    assert "Nothing was written." in told
+    assert "--resume" not in told
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_files_that_are_not_there(table, tmp_path):
 
 
 def test_missing_cells_and_empty_rows(table):
-    tr = read(table("t,x,y\n0,1,NA\n1,,2\n2,-,null\n3,nan,n/a\n4,5, \n"))
+    tr = read(table("t,x,y\n0,1,NA\n1,#NV,2\n2,-,null\n3,nan,#N/D\n4,5, \n"))
     np.testing.assert_array_equal(tr.times[0], [0, 1, 4])
     np.testing.assert_array_equal(tr.mask[0], [[1, 0], [0, 1], [1, 0]])
     np.testing.assert_array_equal(tr.values[0], [[1, np.nan], [np.nan, 2], [5, np.nan]])

@@ -12,11 +12,12 @@ from rich.console import Console
 from foretell.app.console import ProgressView, results
 from foretell.app.fitting import Origin, check_columns, check_time_given, fit_study
 from foretell.app.folder import FitFolder
+from foretell.app.guard import interrupts_as_such
 from foretell.app.planning import make_plan
 from foretell.app.study import Study
 from foretell.app.summary import summarise, to_json
 from foretell.app.words import GRADE_WORDS
-from foretell.core.errors import DataError, ForetellError
+from foretell.core.errors import ArtifactError, DataError, ForetellError
 from foretell.data import Trajectories
 
 
@@ -79,8 +80,9 @@ def _names(text: str | None) -> list[str] | None:
 def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> Study:
     """Carry the request out; raises ForetellError or KeyboardInterrupt with a message."""
     folder, claimed = FitFolder(request.out), False
+    held_before = folder.record.exists()
     try:
-        with ProgressView() as view:
+        with interrupts_as_such(), ProgressView() as view:
             view.stage(f"Reading {request.file}")
             data = request.read()
             view.say(f"  {data!r}"[2:].strip("<>"))
@@ -104,13 +106,16 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
                 resume=resume and folder.progress.exists(),
             )
             folder.finish(record)
-    except ForetellError:
+    except ForetellError as error:
         if claimed:
             folder.release()
+        if claimed and folder.record.exists() and isinstance(error, ArtifactError):
+            again = f"{error} Then continue with: {request.command(resume=True)}"
+            raise ArtifactError(again) from error
         raise
     except KeyboardInterrupt as stop:
         saved = "the state is saved. " if folder.progress.exists() else ""
-        kept = folder.record.exists()
+        kept = folder.record.exists() and (claimed or not held_before)
         how = f"Continue with: {request.command(resume=True)}" if kept else "Nothing was written."
         raise KeyboardInterrupt(f"\nStopped; {saved}{how}".replace("; C", ". C")) from stop
     if as_json:

@@ -17,6 +17,7 @@ from foretell.app.console import ProgressView
 from foretell.app.findings import best_cycle
 from foretell.app.fitting import Origin, fit_study, retitled, write
 from foretell.app.folder import FitFolder
+from foretell.app.guard import interrupts_as_such
 from foretell.app.planning import make_plan
 from foretell.app.study import Study
 from foretell.app.summary import summarise, to_json
@@ -60,7 +61,7 @@ def run(out: Path, *, as_json: bool = False) -> Study:
     command = f"foretell demo --out {out.as_posix()}"
     _make_room(folder)
     try:
-        with ProgressView() as view, compiling_analysis():
+        with interrupts_as_such(), ProgressView() as view, compiling_analysis():
             view.stage(
                 "Reading a heart pulse with irregular time stamps (from the package heartpy)"
             )

@@ -125,9 +125,10 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
     )
     if held.driven_error is not None and analysis.equilibria is not None:
         n = len(analysis.equilibria.items)
-        rests = (
-            f"{count(n, 'equilibrium')}, {len(stable)} of them stable" if n else "no equilibrium"
-        )
+        how = "" if n == 0 else f", {len(stable)} of them stable"
+        if n == 1:
+            how = f", which is {'stable' if stable else 'unstable'}"
+        rests = f"{count(n, 'equilibrium')}{how}" if n else "no equilibrium"
         return f"With the inputs held at their mean, the model has {rests}."
     if held.state == "escapes":
         return "The free run escapes: the model has no attractor where the data are."
@@ -142,6 +143,12 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
         return (
             f"The attractor is a stable limit cycle with period {amount(cycle.period, unit, 4)}, "
             f"crossing {count(int(cycle.n_crossings), 'region boundary')}{rest}."
+            + (
+                " There is a stable equilibrium as well: where the model ends depends on where it "
+                "starts."
+                if stable
+                else ""
+            )
         ).replace("boundarys", "boundaries")
     if analysis.exponents is not None and len(analysis.exponents.exponents):
         largest = float(analysis.exponents.exponents[0])

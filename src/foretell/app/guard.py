@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import FrameType
 from typing import ParamSpec, TypeVar
@@ -44,6 +45,17 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
                 signal.signal(signal.SIGTERM, previous)
 
     return wrapped
+
+
+@contextmanager
+def interrupts_as_such() -> Iterator[None]:
+    """Keep Ctrl-C what it is where compiled code, which turns it into SystemError, was running."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _stop_politely() -> Callable[[int, FrameType | None], object] | int | None:

@@ -158,8 +158,9 @@ def _check_finite(
             i = int(bad_T.argmax())
             raise DataError(
                 f"{place.cell(i, name, n)} is {values_TN[i, n]} and must be finite "
-                f"({int(bad_T.sum())} such cells in this column). Mark missing cells with "
-                "mask=np.isfinite(values), or drop the rows and keep the other stamps."
+                f"({int(bad_T.sum())} such cells in this column). If the value is missing, leave "
+                "the cell of a file empty, or mark it with "
+                "mask=np.isfinite(values); or drop the rows and keep the other stamps."
             )
     for k, name in enumerate(control_names if controls_TK is not None else ()):
         assert controls_TK is not None

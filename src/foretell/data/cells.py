@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--"})
+MISSING = frozenset({"", "na", "n/a", "#n/a", "#nv", "#n/d", "nan", "null", "none", "-", "--"})
 _MISSING_EXACT = MISSING | {"NA", "N/A", "#N/A", "NaN", "NAN", "Null", "NULL", "None"}
 _WITH_COMMA = re.compile(r"[+-]?(?P<whole>\d*),(?P<rest>\d+)(?P<exponent>[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?|[+-]?\d{1,3}(?:\.\d{3})+,\d*")

@@ -315,11 +315,11 @@ class _Filler:
             return (
                 f" If row {row} holds units, write them into the header, as '{column.name} "
                 f"[{value}]', and remove the row. A column of text is left out by naming the "
-                "others: columns=[...]."
+                "others: columns=[...] (on the command line: --columns)."
             )
         return (
             " Correct the cell, leave it empty if the value is missing, or leave the column out: "
-            "columns=[...]."
+            "columns=[...] (on the command line: --columns)."
         )
 
 
@@ -396,7 +396,8 @@ def _check_memory(layout: Layout, roles: Roles) -> None:
         raise DataError(
             f"{layout.source} has about {layout.n_lines:,} rows; reading {n_numeric} columns of it "
             f"needs about {needed / 1e9:.2g} GB of memory and {free / 1e9:.2g} GB are free. Name "
-            "fewer columns with columns=[...], or cut the file into recordings."
+            "fewer columns with columns=[...] (on the command line: --columns), or "
+            "cut the file into recordings."
         )
 
 
