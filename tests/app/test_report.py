@@ -126,6 +126,23 @@ def test_report_without_any_capability(fitted: Fitted) -> None:
     assert "Floquet" not in html
 
 
+def test_report_with_inputs_leaves_out_what_they_decide(fitted: Fitted) -> None:
+    study = fitted[0]
+    data = study.recordings
+    force = tuple(np.cos(t)[:, None] for t in data.times)
+    driven = replace(data, controls=force, control_names=("force",), control_units=("N",))
+    forecast = replace(study.held_out.forecast, examples=(), valid_time=float("nan"))
+    held = replace(study.held_out, driven_error=0.3, run_up=40, forecast=forecast)
+    html = render(replace(study, recordings=driven, held_out=held), "x/model")
+    parsed(html)
+    assert "input force [N]" in html
+    assert "Variance explained" in html
+    assert "91\u00a0%" in html
+    assert "run-up" in html
+    for rhythm in ("Power spectra", "Spectrum distance", "How far a forecast", "stands still"):
+        assert rhythm not in html
+
+
 @pytest.mark.parametrize("state", ["settles", "escapes"])
 def test_report_of_a_failed_run(fitted: Fitted, state: str) -> None:
     study = fitted[0]

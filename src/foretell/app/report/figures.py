@@ -126,6 +126,7 @@ def forecast(study: Study) -> str:
             y_label=axis(names[0], units[0]) if index == 0 else "",
             title="Forecast from a held-out start",
             height=170,
+            narrow=True,
         )
         plot.line(times, seen, "data wide", "recorded")
         plot.line(times, guess, "model", "forecast")
@@ -198,7 +199,9 @@ def free_run(study: Study) -> str:
 
 
 def spectra(study: Study) -> str:
-    """Power spectra of the held-out data and of the free run."""
+    """Power spectra of the held-out data and of the free run; not with inputs, which set them."""
+    if study.held_out.driven_error is not None:
+        return ""
     data, model = study.held_out.spectra
     top = float(max(data.power.max(), model.power.max(initial=0.0)))
     peak = data.peak if data.peak > 0 else float(data.frequency[-1]) / 8

@@ -95,15 +95,17 @@ def _facts(study: Study) -> list[dict[str, str]]:
     data, model = held.spectra
     facts = []
     if held.driven_error is not None:
-        fit = 100 * (1 - held.driven_error)
-        facts.append(
-            ("Simulation fit", f"{max(fit, 0):.0f}\u00a0%", "held-out free run with inputs")
-        )
+        fit, share = 1 - held.driven_error, 1 - held.driven_error**2
+        for name, value, note in (
+            ("Simulation fit", fit, "held-out free run with inputs: 1 − error / sd"),
+            ("Variance explained", share, "of the held-out recording"),
+        ):
+            facts.append((name, f"{100 * max(value, 0):.0f}\u00a0%", note))
     else:
         floor = f"two stretches of data: {number(held.divergence_floor, 2)}"
         facts.append(("State-space divergence", number(held.divergence, 2), floor))
-    floor = f"two stretches of data: {number(held.hellinger_floor, 2)}"
-    facts.append(("Spectrum distance", number(held.hellinger, 2), floor))
+        floor = f"two stretches of data: {number(held.hellinger_floor, 2)}"
+        facts.append(("Spectrum distance", number(held.hellinger, 2), floor))
     valid = held.forecast.valid_time
     if np.isfinite(valid):
         note = f"then the error passes 0.4 sd ({number(valid * data.peak, 2)} periods)"
@@ -155,8 +157,9 @@ def _words(study: Study) -> dict[str, str]:
     spectrum_words = "The data have no dominant frequency."
     if peak > 0:
         rate = frequency_unit(unit)
+        still = ", its run stands still" if held.state == "settles" else " stands out"
         spectrum_words = f"Dominant frequency of the data: {amount(peak, rate)}; of the model: "
-        spectrum_words += f"{amount(own, rate)}." if own > 0 else "none, its run stands still."
+        spectrum_words += f"{amount(own, rate)}." if own > 0 else f"none{still}."
     free_run_words = (
         "The model starts at the first held-out row, gets only the recorded inputs, and is never "
         "corrected."

@@ -101,6 +101,8 @@ class Plot:
         Logarithmic axes (ranges must be positive).
     square : bool
         Keep width and height equal, for state spaces and the unit circle.
+    narrow : bool
+        Fewer marks on the x axis, for plots side by side.
     hover : bool
         Let the reader read values off with the pointer.
     """
@@ -117,12 +119,13 @@ class Plot:
         log_x: bool = False,
         log_y: bool = False,
         square: bool = False,
+        narrow: bool = False,
         hover: bool = True,
     ) -> None:
         self.x_range, self.y_range = _widened(x_range, log_x), _widened(y_range, log_y)
         self.x_label, self.y_label, self.title = x_label, y_label, title
         self.height, self.log_x, self.log_y = height, log_x, log_y
-        self.square, self.hover = square, hover
+        self.square, self.narrow, self.hover = square, narrow, hover
         self._shapes: list[str] = []
         self._notes: list[str] = []
         self._legend: dict[str, tuple[str, str]] = {}
@@ -243,7 +246,7 @@ class Plot:
 
     def html(self, *, legend: bool = True) -> str:
         """The finished plot as one HTML figure body."""
-        x_ticks = _ticks(self.x_range, self.log_x, 6)
+        x_ticks = _ticks(self.x_range, self.log_x, 3 if self.narrow else 6)
         y_ticks = _ticks(self.y_range, self.log_y, 4 if self.height < 160 else 5)
         grid = "".join(f"M0 {self._v(y):.1f}H1000" for y in y_ticks)
         x_marks = "".join(

@@ -75,7 +75,11 @@ def longrun(study: Study) -> Table:
             "root mean squared error of the free run with the recorded inputs, in standard "
             "deviations of the training part; guessing the mean would give about 1"
         )
-        rows = [("Simulation error", number(held.driven_error), "–", meaning), rows[-1]]
+        return Table(
+            (("number", "w"), ("model", "n"), ("meaning", "")),
+            (("Simulation error", number(held.driven_error), meaning),),
+            style="stack",
+        )
     return Table(
         (("number", "w"), ("model", "n"), ("noise floor", "n"), ("meaning", "")),
         tuple(rows),
