@@ -4,6 +4,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -265,6 +266,14 @@ def test_reports(updates):
     assert (np.diff([r.seconds for r in reports]) >= 0).all()
 
 
+@pytest.fixture(autouse=True)
+def keyboard() -> Iterator[None]:
+    """Ctrl-C as in a terminal, also where the tests run as a background job deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupting(at):
     """A score that is interrupted by the real signal at its `at`-th call, and goes on."""
     calls = []
@@ -317,8 +326,10 @@ def test_a_handler_of_somebody_else_stays_in_charge():
 
 
 PROGRAM = """
+import signal
 import sys
 import numpy as np
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start jobs deaf to it
 from foretell.dynamics import CPLRNN
 t = np.cumsum(np.random.default_rng(0).uniform(0.1, 0.3, 300))
 x = np.column_stack([np.sin(t), np.cos(t)])
