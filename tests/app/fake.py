@@ -6,7 +6,6 @@ copies of it; it offers every capability, with results shaped like those of ``fo
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from foretell.core.artifact import Artifact
 from foretell.core.progress import Progress
 from foretell.data import Trajectories
 
@@ -98,8 +98,7 @@ class Pulse:
         return -0.1
 
     def save(self, path: Any) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
-        (Path(path) / "model.json").write_text(json.dumps({"class": "Pulse"}))
+        Artifact(model_class="CPLRNN", arrays={"theta": np.zeros(3)}).save(path)
 
     @classmethod
     def load(cls, path: Any) -> Pulse:

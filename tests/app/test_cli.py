@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -287,6 +288,21 @@ def test_damaged_summary(fitted: tuple[Study, FitFolder], tmp_path: Path) -> Non
     code, _, told = call("show", tmp_path)
     assert code == 1
     assert "damaged" in told
+
+
+def test_show_says_when_the_model_cannot_be_loaded(
+    fitted: tuple[Study, FitFolder], tmp_path: Path
+) -> None:
+    folder = FitFolder(shutil.copytree(fitted[1].path, tmp_path / "o"))
+    assert call("show", folder.path)[0] == 0
+    weights = folder.model / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    code, said, told = call("show", folder.path)
+    assert code == 1
+    assert "Good model" in said
+    assert "The findings can be read, the model cannot" in told
+    assert "was cut off" in told
+    assert call("show", folder.path, "--cite")[0] == 0
 
 
 def test_traceback_only_when_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from rich.console import Console
 
 from foretell.app.console import results
 from foretell.app.folder import FitFolder
+from foretell.app.methods import METHODS
 from foretell.app.words import GRADE_WORDS
+from foretell.core.artifact import Artifact
 from foretell.core.citations import citation
 from foretell.core.errors import ArtifactError
 
@@ -42,8 +44,19 @@ def run(path: Path, *, browser: bool = False, cite: bool = False, as_json: bool 
             len(summary["warnings"]),
             [f"Report  {folder.report}", f"Model   {folder.model}"],
         )
+    if not cite:
+        _check_model(folder)
     if browser and not webbrowser.open(folder.report.resolve().as_uri()):
         typer.echo(f"No browser was found. Open this file: {folder.report.resolve()}", err=True)
+
+
+def _check_model(folder: FitFolder) -> None:
+    """Say so when the report can be read but the model can no longer be loaded."""
+    known = {method.public.removeprefix("foretell.") for method in METHODS}
+    try:
+        Artifact.open(folder.model, classes=known)
+    except ArtifactError as error:
+        raise ArtifactError(f"The findings can be read, the model cannot: {error}") from error
 
 
 def _summary(folder: FitFolder) -> dict[str, Any]:
