@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -373,3 +374,30 @@ def test_on_training_data_a_later_look_is_preferred_unless_clearly_worse() -> No
         state.look(score, slack=0.5)
     assert state.best_step == 3
     assert_array_equal(state.best_theta, [3.0, 3.0])
+
+
+def test_a_warm_up_hides_the_first_samples_of_a_window() -> None:
+    rng = np.random.default_rng(0)
+    x, _, _ = WindowSampler(sequences(80), 20, 4, 0.0, warm_up=6).draw(rng)
+    assert np.isfinite(x[:, 0]).all()
+    assert np.isnan(x[:, 1:7]).all()
+    assert np.isfinite(x[:, 7:]).all()
+
+
+def test_a_driven_run_is_scored_after_its_lead() -> None:
+    data = replace(sequences(200, controls=True), driven=True)
+    layout = Layout(LAYOUT.n_units, LAYOUT.n_observed, 1)
+    early, late = (
+        FreeRunScore(_shifted(data, rows), layout, 50)(Parabola(), np.zeros(layout.size))
+        for rows in (slice(0, 50), slice(100, 150))
+    )
+    plain = FreeRunScore(data, layout, 50)(Parabola(), np.zeros(layout.size))
+    assert early == plain
+    assert late < plain
+
+
+def _shifted(data: Sequences, rows: slice) -> Sequences:
+    values = tuple(v.copy() for v in data.values)
+    for v in values:
+        v[rows][1:] += 1e3
+    return replace(data, values=values)

@@ -146,7 +146,7 @@ class SequenceLearner(BaseEstimator):
         length = int(self.sequence_length)
         train_part, validation_part = hold_back(sequences, float(self.validation), length)
         slack = SLACK_ON_TRAINING_DATA if validation_part is sequences else 0.0
-        if sequences.n_controls:  # the part held back is too short for a run that follows inputs
+        if sequences.driven:  # the part held back is too short for a run that follows inputs
             validation_part = sequences
         interval = self._forcing_interval(train_part, length)
         settings = Settings(
