@@ -1,4 +1,4 @@
-from .core import citation
+from .core import ForetellError, citation
 from .data import Trajectories
 from .dynamics import ALRNN, CPLRNN, ReLUNeuralODE, load
 
@@ -6,6 +6,7 @@ __version__: str
 __all__ = [
     "ALRNN",
     "CPLRNN",
+    "ForetellError",
     "ReLUNeuralODE",
     "Trajectories",
     "citation",

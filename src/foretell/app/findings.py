@@ -15,7 +15,7 @@ from foretell.data import Trajectories
 # Grades compare with what two stretches of the same recording differ by (the noise floor).
 _GOOD_DIVERGENCE, _FAIR_DIVERGENCE = 0.5, 2.0
 _GOOD_HELLINGER, _FAIR_HELLINGER = 0.15, 0.35
-_GOOD_DRIVEN, _FAIR_DRIVEN = 0.25, 0.5
+_GOOD_DRIVEN, _FAIR_DRIVEN = 0.2, 0.5
 
 
 def judge(held: HeldOut) -> Verdict:
