@@ -83,7 +83,7 @@ def peer(model: CPLRNN, batch: Any, method: str) -> Callable[[], float]:
             z = torch.cat([x[:, begin + n], path[-1][:, N:]], dim=1)
         loss = total / (x.shape[0] * steps * N)
         loss.backward()
-        return float(loss)
+        return float(loss.detach())
 
     return update
 
