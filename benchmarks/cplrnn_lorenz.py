@@ -23,7 +23,9 @@ SETTINGS = {
     "latent_dim": 20, "n_relu": 10, "forcing_interval": 16, "sequence_length": 200,
     "batch_size": 16, "final_lr": 1e-5, "noise": 0.05,
 }  # fmt: skip
-LR = {"CPLRNN": 1e-2, "ReLUNeuralODE": 1e-2, "ALRNN": 1e-2}  # best of several on another seed
+# CPLRNN: best of 5e-3, 1e-2, 2e-2, seen on seeds 1 and 2 of those below. ALRNN: best of 2e-3, 5e-3,
+# 1e-2 on seed 7. ReLUNeuralODE: not searched; it has the rate of the CPLRNN, whose field it shares.
+LR = {"CPLRNN": 1e-2, "ReLUNeuralODE": 1e-2, "ALRNN": 1e-2}
 LEARNERS = {"CPLRNN": CPLRNN, "ReLUNeuralODE": ReLUNeuralODE, "ALRNN": ALRNN}
 EQUILIBRIA = np.array([[0.0, 0.0, 0.0], [72**0.5, 72**0.5, 27.0], [-(72**0.5), -(72**0.5), 27.0]])
 UNSTABLE = [1, 2, 2]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from foretell.app.evaluation import evaluate
+from foretell.app.findings import judge
 from foretell.app.fitting import prepare
 from foretell.app.folder import FitFolder
 from foretell.app.report import render
@@ -151,7 +152,10 @@ def test_report_of_a_failed_run(fitted: Fitted, state: str) -> None:
     held = replace(
         study.held_out, free_run=still, long_run=still, state=state, divergence=float("inf")
     )
-    parsed(render(replace(study, held_out=held), "x/model"))
+    html = render(replace(study, held_out=held, verdict=judge(held)), "x/model")
+    parsed(html)
+    assert judge(held).grade == "poor"
+    assert "Good model" not in html
 
 
 def test_lines_that_load_the_model_work_as_printed(
