@@ -1,0 +1,1 @@
+"""Remember and find."""
