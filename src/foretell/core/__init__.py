@@ -13,6 +13,7 @@ from foretell.core.errors import (
     ParameterError,
 )
 from foretell.core.files import write_bytes_atomic, write_text_atomic
+from foretell.core.process import Process, Transition
 from foretell.core.progress import Progress
 from foretell.core.random import as_generator
 
@@ -27,7 +28,9 @@ __all__ = [
     "NotFittedError",
     "NumericalError",
     "ParameterError",
+    "Process",
     "Progress",
+    "Transition",
     "as_generator",
     "citation",
     "write_bytes_atomic",
