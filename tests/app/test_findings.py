@@ -57,6 +57,29 @@ def test_findings_name_cycle_and_period(fitted: Fitted) -> None:
 
 
 @pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        ((0.0, 9.0), "Where the data are, the model has one equilibrium (unstable). Another one"),
+        ((0.0, 9.0, 9.5), "Two others lie far outside, where the data say nothing; there are no"),
+        ((9.0,), "one equilibrium (unstable), far from everything that was recorded"),
+        ((), "has no equilibrium"),
+    ],
+)
+def test_equilibria_outside_the_data_are_told_apart(
+    fitted: Fitted, places: tuple[float, ...], words: str
+) -> None:
+    held = fitted[0].held_out
+    seen = held.observed.values[0]
+    items = tuple(
+        SimpleNamespace(state=seen.mean(axis=0) + x * seen.std(axis=0), stable=False)
+        for x in places
+    )
+    found = SimpleNamespace(items=items, completeness="complete")
+    said = describe(held, Analysis(equilibria=found, cycles=()), fitted[0].recordings)
+    assert words in " ".join(said)
+
+
+@pytest.mark.parametrize(
     ("exponent", "words"), [(0.9, "chaotic: the largest"), (0.01, "without being")]
 )
 def test_attractor_from_exponents(fitted: Fitted, exponent: float, words: str) -> None:

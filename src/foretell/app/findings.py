@@ -84,7 +84,7 @@ def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str
     rhythm = _period(held, analysis, unit)
     found += [rhythm] if rhythm else []
     if analysis.equilibria is not None and held.driven_error is None:
-        found.append(_equilibria(analysis.equilibria))
+        found.append(_equilibria(analysis.equilibria, held.observed))
     if np.isfinite(held.forecast.valid_time) and held.forecast.valid_time > 0:
         found.append(
             "A forecast stays within 0.4 standard deviations for "
@@ -193,15 +193,44 @@ def _period(held: HeldOut, analysis: Analysis, unit: str) -> str:
     ).replace("(-", "(−")
 
 
-def _equilibria(found: Any) -> str:
-    n, stable = len(found.items), sum(bool(e.stable) for e in found.items)
-    if n == 0:
+def _equilibria(found: Any, seen: Trajectories) -> str:
+    items = found.items
+    if not items:
         return "The model has no equilibrium."
+    inside = [e for e in items if _within(e.state, np.concatenate(seen.values))]
+    outside = len(items) - len(inside)
     certain = "; there are no others" if found.completeness == "complete" else ""
+    if not outside:
+        return f"The model has {_counted(inside)}{certain}."
+    if not inside:
+        return (
+            f"The model has {_counted(items)}, far from everything that was recorded: the data say "
+            f"nothing about {'it' if len(items) == 1 else 'them'}{certain}."
+        )
+    return (
+        f"Where the data are, the model has {_counted(inside)}. {_more(outside)} far outside, "
+        f"where the data say nothing{certain}."
+    )
+
+
+def _more(n: int) -> str:
+    return "Another one lies" if n == 1 else f"{count(n, 'other').capitalize()} lie"
+
+
+def _counted(items: Sequence[Any]) -> str:
+    n, stable = len(items), sum(bool(e.stable) for e in items)
     kinds = (
         f"{stable} stable, {n - stable} unstable" if n > 1 else "stable" if stable else "unstable"
     )
-    return f"The model has {count(n, 'equilibrium')} ({kinds}){certain}."
+    return f"{count(n, 'equilibrium')} ({kinds})"
+
+
+def _within(state: Any, seen: Any) -> bool:
+    """Whether an equilibrium lies in the range of the data, widened by a standard deviation."""
+    spread = np.nanstd(seen, axis=0)
+    low, high = np.nanmin(seen, axis=0) - spread, np.nanmax(seen, axis=0) + spread
+    observed = np.asarray(state)[: len(spread)]
+    return bool(((observed > low) & (observed < high)).all())
 
 
 def caution(
