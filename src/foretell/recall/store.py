@@ -1,0 +1,574 @@
+"""Where an index keeps its rows: in memory, or in a folder that survives ``kill -9``.
+
+    index.json       header: schema, fields, number of committed rows, and for every file its size
+                     and CRC-32 checksums; the header carries a checksum of itself
+    codes.bin ...    one file per column, little-endian rows one after the other, only appended to
+    NAME-7.bin       blobs (projection, marks of removed rows, graph): whole files, never changed;
+                     a new one gets the next number
+
+A commit first appends the rows and forces them to the disk, then replaces the header in one step.
+So at any moment, also after ``kill -9`` or a power cut, the header describes complete rows; what
+lies behind them in a file was never committed and is cut off by the next writer. A file that is
+shorter than the header says, or differs from its checksums, is refused.
+
+Columns are checked in pieces of 16 MiB, so that an append does not read the file again.
+One writer at a time holds the lock of the folder; readers need none, in any number of processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretell import __version__
+from foretell.core.errors import ArtifactError, ParameterError
+from foretell.core.files import resolved, sync_folder, write_and_sync, write_bytes_atomic, writing
+from foretell.recall.rows import GrowingRows, Rows
+
+FORMAT = "foretell-index"
+SCHEMA = 1
+HEADER = "index.json"
+LOCK = ".writer.lock"
+BLOB_NAME = re.compile(r"[a-z]+-\d+\.bin")
+PARTIAL_NAME = re.compile(r"\.index\.json\.[0-9a-f]+\.partial")
+PIECE = 1 << 24  # bytes under one checksum
+REMEDY = "Copy the folder again with all of its files, or build the index again."
+
+Verify = Literal["all", "codes", "none"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Type and width of one column of a table."""
+
+    dtype: str
+    width: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return np.dtype(self.dtype).itemsize * self.width
+
+
+@dataclass(frozen=True, eq=False)
+class TableView:
+    """What was committed at one moment; later commits do not change it.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    columns : mapping of str to Rows
+        Every column, at least ``n`` rows long.
+    blobs : mapping of str to bytes
+        Small or rarely changed contents by name.
+    fields : mapping
+        Facts as JSON values.
+    """
+
+    n: int
+    columns: Mapping[str, Rows]
+    blobs: Mapping[str, bytes]
+    fields: Mapping[str, Any]
+
+
+class Table(Protocol):
+    """A table of equally long columns that can only be appended to, with atomic commits."""
+
+    def view(self) -> TableView:
+        """The last commit."""
+        ...
+
+    def commit(
+        self,
+        rows: Mapping[str, NDArray[Any]] | None = None,
+        blobs: Mapping[str, bytes] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> TableView:
+        """Append rows, replace blobs and update fields: all of it or nothing."""
+        ...
+
+    def close(self) -> None:
+        """Give up the right to write."""
+        ...
+
+
+class MemoryTable:
+    """A table in memory.
+
+    Examples
+    --------
+    >>> table = MemoryTable({"ids": Column("<i8", 1)})
+    >>> view = table.commit({"ids": np.array([[7], [9]])})
+    >>> view.n, view.columns["ids"].all().ravel()
+    (2, array([7, 9]))
+    """
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = {name: GrowingRows(c.width, c.dtype) for name, c in columns.items()}
+        self._kinds = dict(columns)
+        self._view = TableView(0, self._views(), {}, {})
+
+    def _views(self) -> Mapping[str, Rows]:
+        return MappingProxyType({name: rows.view() for name, rows in self._columns.items()})
+
+    def view(self) -> TableView:
+        """The last commit."""
+        return self._view
+
+    def commit(
+        self,
+        rows: Mapping[str, NDArray[Any]] | None = None,
+        blobs: Mapping[str, bytes] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> TableView:
+        """Append rows, replace blobs and update fields."""
+        n = self._view.n
+        if rows is not None:
+            n += checked_rows(rows, self._kinds)
+            for name, values in rows.items():
+                self._columns[name].append(values)
+        self._view = TableView(
+            n,
+            self._views(),
+            MappingProxyType({**self._view.blobs, **(blobs or {})}),
+            MappingProxyType({**self._view.fields, **(fields or {})}),
+        )
+        return self._view
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What index.json says."""
+
+    generation: int
+    n: int
+    columns: dict[str, Column]
+    checksums: dict[str, tuple[int, ...]]  # CRC-32 of each piece of a column
+    blobs: dict[str, dict[str, Any]]  # file, bytes, crc32
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        content = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "foretell": __version__,
+            "generation": self.generation,
+            "rows": self.n,
+            "columns": {
+                name: {
+                    "dtype": c.dtype,
+                    "width": c.width,
+                    "crc32": [f"{crc:08x}" for crc in self.checksums[name]],
+                }
+                for name, c in self.columns.items()
+            },
+            "piece_bytes": PIECE,
+            "blobs": self.blobs,
+            "fields": self.fields,
+        }
+        content["crc32"] = f"{zlib.crc32(_canonical(content)):08x}"
+        return (json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+class FolderTable:
+    """A table in a folder; see the head of the module for the files.
+
+    Use :meth:`create` or :meth:`open`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = FolderTable.create(f"{folder}/i", {"ids": Column("<i8", 1)})
+    ...     _ = table.commit({"ids": np.array([[7], [9]])})
+    ...     table.close()
+    ...     view = FolderTable.open(f"{folder}/i").view()
+    >>> view.n, view.columns["ids"].take(np.array([1]))
+    (2, array([[9]]))
+    """
+
+    def __init__(self, folder: Path, header: _Header, blobs: Mapping[str, bytes]) -> None:
+        self.folder = folder
+        self._header = header
+        self._lock: int | None = None
+        self._writing = threading.Lock()
+        self._view = self._map(header, blobs)
+
+    # Opening -------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        columns: Mapping[str, Column],
+        *,
+        blobs: Mapping[str, bytes] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> FolderTable:
+        """Make an empty table in a new or empty folder, and hold it for writing.
+
+        Raises
+        ------
+        ArtifactError
+            When the folder holds anything already, or cannot be written.
+        """
+        folder = resolved(path)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        ours = {LOCK, *(f"{c}.bin" for c in columns), *(f"{b}-1.bin" for b in blobs or {})}
+        began = not (folder / HEADER).exists()  # all that a creation that was killed can leave
+        if not all(
+            began and (p.name in ours or PARTIAL_NAME.fullmatch(p.name)) for p in folder.iterdir()
+        ):
+            what = "an index" if (folder / HEADER).exists() else "other files"
+            raise ArtifactError(
+                f"{folder} already holds {what}. Open an index with SketchIndex.load(path), or "
+                "give a new folder."
+            )
+        header = _Header(0, 0, dict(columns), {name: () for name in columns}, {})
+        table = cls(folder, header, {})
+        try:
+            table._acquire()
+            for name in columns:
+                with writing(folder):
+                    write_and_sync(table._file(name), b"")
+            table.commit(blobs=blobs, fields=fields)
+        except BaseException:
+            table.close()
+            raise
+        return table
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, verify: Verify = "all") -> FolderTable:
+        """Map a folder and check it; other processes may go on appending.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        verify : {"all", "codes", "none"}
+            Which checksums are computed: of every file; of all but the column ``vectors``, which
+            is by far the largest; or only of the header. Sizes are always checked.
+
+        Raises
+        ------
+        ArtifactError
+            Names the file that is missing, cut off or changed, and the remedy.
+        """
+        if verify not in ("all", "codes", "none"):
+            raise ParameterError(f'verify={verify!r} is not one of "all", "codes", "none".')
+        folder = _found(resolved(path))
+        while True:
+            header = _read_header(folder)
+            try:
+                blobs = _read_blobs(folder, header)
+                break
+            except FileNotFoundError as error:
+                # A writer replaced the blob between the two reads; else the file is missing.
+                if _read_header(folder).generation == header.generation:
+                    raise ArtifactError(f"{error.filename} is missing. {REMEDY}") from error
+        for name, column in header.columns.items():
+            skip = verify == "none" or (verify == "codes" and name == "vectors")
+            _check_column(folder / f"{name}.bin", column, header, name, content=not skip)
+        return cls(folder, header, blobs)
+
+    def _file(self, column: str) -> Path:
+        return self.folder / f"{column}.bin"
+
+    def _map(self, header: _Header, blobs: Mapping[str, bytes]) -> TableView:
+        columns = {
+            name: self._rows(name, column, header.n) for name, column in header.columns.items()
+        }
+        return TableView(
+            header.n,
+            MappingProxyType(columns),
+            MappingProxyType(dict(blobs)),
+            MappingProxyType(header.fields),
+        )
+
+    def _rows(self, name: str, column: Column, n: int) -> Rows:
+        if n == 0:
+            return Rows.of(np.empty((0, column.width), column.dtype))
+        mapped = np.memmap(self._file(name), column.dtype, "r", shape=(n, column.width))
+        return Rows.of(mapped)
+
+    # Using ---------------------------------------------------------------------------------------
+
+    def view(self) -> TableView:
+        """The last commit of this object, or what :meth:`refresh` found."""
+        return self._view
+
+    @property
+    def generation(self) -> int:
+        """Number of commits so far."""
+        return self._header.generation
+
+    def refresh(self) -> TableView:
+        """See what another process has committed since."""
+        if self._lock is None and _read_header(self.folder).generation != self.generation:
+            newer = FolderTable.open(self.folder, verify="none")
+            self._header, self._view = newer._header, newer._view
+        return self._view
+
+    def commit(
+        self,
+        rows: Mapping[str, NDArray[Any]] | None = None,
+        blobs: Mapping[str, bytes] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> TableView:
+        """Append rows, replace blobs and update fields: all of it or nothing, on the disk.
+
+        Raises
+        ------
+        ArtifactError
+            When another writer holds the folder, or the disk is full: then nothing has changed.
+        """
+        with self._writing:
+            self._acquire()
+            old = self._header
+            count = 0 if rows is None else checked_rows(rows, old.columns)
+            checksums = dict(old.checksums)
+            try:
+                with writing(self.folder):
+                    for name, values in (rows or {}).items():
+                        checksums[name] = self._append(name, values)
+                    placed = {
+                        name: self._place(name, data, old.generation + 1)
+                        for name, data in (blobs or {}).items()
+                    }
+                    if placed:
+                        sync_folder(self.folder)
+                    header = _Header(
+                        old.generation + 1,
+                        old.n + count,
+                        old.columns,
+                        checksums,
+                        {**old.blobs, **placed},
+                        {**old.fields, **(fields or {})},
+                    )
+                    write_bytes_atomic(self.folder / HEADER, header.encode())
+            finally:  # the header on the disk says whether the commit took place
+                found = _read_header(self.folder) if (self.folder / HEADER).exists() else old
+                if found.generation == old.generation + 1:
+                    self._header = found
+                    self._view = self._map(self._header, {**self._view.blobs, **(blobs or {})})
+                self._sweep()
+            return self._view
+
+    def close(self) -> None:
+        """Give up the right to write; mapped rows stay readable."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # Writing -------------------------------------------------------------------------------------
+
+    def _acquire(self) -> None:
+        """Hold the folder; the operating system lets go when the process ends, however it ends."""
+        if self._lock is not None:
+            return
+        with writing(self.folder):
+            handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock(handle, self.folder)
+            if (self.folder / HEADER).exists():
+                found = _read_header(self.folder).generation
+                if found != self._header.generation:
+                    raise ArtifactError(
+                        f"{self.folder} was changed by another process since it was opened "
+                        f"({found - self._header.generation} commits). Load it again, then add."
+                    )
+        except BaseException:
+            os.close(handle)
+            raise
+        self._lock = handle
+        if (self.folder / HEADER).exists():
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove blobs that no header names: replaced, or left by a commit that was cut short."""
+        named = {blob["file"] for blob in self._header.blobs.values()}
+        for path in self.folder.iterdir():
+            stray = BLOB_NAME.fullmatch(path.name) and path.name not in named
+            if stray or PARTIAL_NAME.fullmatch(path.name):
+                with suppress(OSError):
+                    path.unlink()
+
+    def _append(self, name: str, values: NDArray[Any]) -> tuple[int, ...]:
+        """Write rows behind the committed ones, cutting off what was never committed."""
+        header = self._header
+        column = header.columns[name]
+        start = header.n * column.row_bytes
+        plain = np.ascontiguousarray(values, dtype=column.dtype)
+        data = plain.reshape(-1).view(np.uint8).data
+        with self._file(name).open("r+b") as handle:
+            handle.truncate(start)
+            handle.seek(start)
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        return extended(header.checksums[name], start, data)
+
+    def _place(self, name: str, data: bytes, generation: int) -> dict[str, Any]:
+        file = f"{name}-{generation}.bin"
+        write_and_sync(self.folder / file, data)
+        return {"file": file, "bytes": len(data), "crc32": f"{zlib.crc32(data):08x}"}
+
+
+def extended(checksums: tuple[int, ...], start: int, data: memoryview) -> tuple[int, ...]:
+    """Checksums of the pieces of a file after ``data`` was written at byte ``start``, its end."""
+    out = list(checksums)
+    done = 0
+    while done < len(data):
+        room = PIECE - (start + done) % PIECE
+        chunk = data[done : done + room]
+        if room == PIECE:
+            out.append(zlib.crc32(chunk))
+        else:
+            out[-1] = zlib.crc32(chunk, out[-1])
+        done += len(chunk)
+    return tuple(out)
+
+
+def checked_rows(rows: Mapping[str, NDArray[Any]], columns: Mapping[str, Column]) -> int:
+    """Number of rows to append, after a look at the shapes."""
+    if rows.keys() != columns.keys():
+        raise ParameterError(f"The columns are {sorted(columns)}; given were {sorted(rows)}.")
+    counts = {values.shape[0] for values in rows.values()}
+    wrong = [name for name, c in columns.items() if rows[name].shape[1:] != (c.width,)]
+    if wrong or len(counts) != 1:
+        shapes = ", ".join(f"{name} {values.shape}" for name, values in rows.items())
+        raise ParameterError(f"Every column needs the same rows of its own width; got {shapes}.")
+    return int(counts.pop())
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def _found(folder: Path) -> Path:
+    previous = folder.parent / f".{folder.name}.previous"
+    if not folder.exists() and (previous / HEADER).exists():
+        with suppress(OSError):
+            os.rename(previous, folder)  # a save was cut between its two renames
+    if not (folder / HEADER).is_file():
+        there = "has no " + HEADER if folder.is_dir() else "is not a folder"
+        raise ArtifactError(
+            f"{folder} {there}, so it is not an index. Give the folder that SketchIndex(store=...) "
+            "or save(...) wrote."
+        )
+    return folder
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    plain = {key: value for key, value in content.items() if key != "crc32"}
+    return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _read_header(folder: Path) -> _Header:
+    path = folder / HEADER
+    damaged = f"{path} does not match its checksum: it was changed or cut off. {REMEDY}"
+    try:
+        content = json.loads(path.read_bytes())
+        matches = content["crc32"] == f"{zlib.crc32(_canonical(content)):08x}"
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ArtifactError(damaged) from error
+    if not matches:
+        raise ArtifactError(damaged)
+    if content.get("format") != FORMAT:
+        raise ArtifactError(f"{path} was not written by foretell. Give the folder of an index.")
+    if content["schema"] > SCHEMA:
+        raise ArtifactError(
+            f"{path} has schema {content['schema']} and comes from a newer foretell "
+            f"({content['foretell']}); this one reads up to schema {SCHEMA}. "
+            "Update with: pip install --upgrade foretell"
+        )
+    columns = content["columns"]
+    return _Header(
+        content["generation"],
+        content["rows"],
+        {name: Column(c["dtype"], c["width"]) for name, c in columns.items()},
+        {name: tuple(int(crc, 16) for crc in c["crc32"]) for name, c in columns.items()},
+        content["blobs"],
+        content["fields"],
+    )
+
+
+def _read_blobs(folder: Path, header: _Header) -> dict[str, bytes]:
+    out = {}
+    for name, expected in header.blobs.items():
+        path = folder / expected["file"]
+        data = path.read_bytes()
+        if len(data) != expected["bytes"]:
+            raise ArtifactError(_cut(path, len(data), expected["bytes"]))
+        if f"{zlib.crc32(data):08x}" != expected["crc32"]:
+            raise ArtifactError(_changed(path, 0, len(data)))
+        out[name] = data
+    return out
+
+
+def _check_column(path: Path, column: Column, header: _Header, name: str, content: bool) -> None:
+    size = header.n * column.row_bytes
+    try:
+        there = path.stat().st_size
+        if there < size:
+            raise ArtifactError(_cut(path, there, size))
+        if not content:
+            return
+        with path.open("rb") as handle:
+            for number, expected in enumerate(header.checksums[name]):
+                start = number * PIECE
+                data = handle.read(min(PIECE, size - start))
+                if zlib.crc32(data) != expected:
+                    raise ArtifactError(_changed(path, start, start + len(data)))
+    except ArtifactError:
+        raise
+    except FileNotFoundError as error:
+        raise ArtifactError(f"{path} is missing. {REMEDY}") from error
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _cut(path: Path, there: int, size: int) -> str:
+    return (
+        f"{path} has {there} bytes where {HEADER} and its checksums cover {size}: it was cut off. "
+        f"{REMEDY}"
+    )
+
+
+def _changed(path: Path, start: int, stop: int) -> str:
+    return (
+        f"{path} does not match its checksum in {HEADER} (bytes {start} to {stop}): it was changed "
+        f"after it was written. {REMEDY}"
+    )
+
+
+def _lock(handle: int, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this operating system
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ArtifactError(
+            f"{folder} is being written by another process or another SketchIndex. Close that one "
+            "first; reading is possible meanwhile."
+        ) from error
