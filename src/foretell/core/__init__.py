@@ -4,6 +4,7 @@ from foretell.core.artifact import Artifact
 from foretell.core.citations import CITATIONS, citation
 from foretell.core.errors import (
     ArtifactError,
+    CapacityError,
     DataError,
     ForetellError,
     ForetellWarning,
@@ -21,6 +22,7 @@ __all__ = [
     "CITATIONS",
     "Artifact",
     "ArtifactError",
+    "CapacityError",
     "DataError",
     "ForetellError",
     "ForetellWarning",

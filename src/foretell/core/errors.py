@@ -5,6 +5,7 @@
     ├── ParameterError            an argument has an impossible value (also a ValueError)
     ├── NotFittedError            a result was asked for before ``fit`` (also a ValueError)
     ├── ArtifactError             a model folder cannot be written or read (also an OSError)
+    ├── CapacityError             a memory of fixed size has no room left (also a ValueError)
     ├── NumericalError            a computation left its valid range (also an ArithmeticError)
     └── MissingExtraError         an optional dependency is not installed (also an ImportError)
 
@@ -34,6 +35,10 @@ class NotFittedError(ForetellError, ValueError):
 
 class ArtifactError(ForetellError, OSError):
     """A model folder cannot be written, or read back as a model."""
+
+
+class CapacityError(ForetellError, ValueError):
+    """A memory of fixed size would no longer answer as reliably as promised; nothing was stored."""
 
 
 class NumericalError(ForetellError, ArithmeticError):
