@@ -151,7 +151,7 @@ def crossing_probability(most_errors: ArrayLike, rate: float) -> float:
     return _crossing(steps.astype(np.int64), most[steps], float(rate))
 
 
-def at_most(numbers: Array | float) -> Integers:
+def at_most(numbers: ArrayLike) -> Integers:
     """The largest whole numbers not above these, where 2.9999999999999996 counts as 3.
 
     Examples

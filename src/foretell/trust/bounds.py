@@ -267,8 +267,9 @@ def _inflation(points: int, k0: int, shift: int) -> float:
     """E max of (k / points) / U_(k + shift), U ordered uniforms; k from k0 to points - shift.
 
     U_(k) = G_k / G_(points + 1) with G sums of exponentials; at knots only their gamma increments
-    are drawn. Between two knots k / U_(k) is at most (next knot) / U_(knot). The terminal value
-    of k / U_(k + shift) at k0 is correlated with the maximum and has the mean k0 / (first - 1), so it serves as a control variate.
+    are drawn. Between two knots k / U_(k) is at most (next knot) / U_(knot). The value
+    of k / U_(k + shift) at k0 is correlated with the maximum and has the mean k0 / (first - 1): it
+    serves as a control variate.
     """
     last, first = points - shift, k0 + shift
     if first == 1:
