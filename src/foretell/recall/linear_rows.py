@@ -1,0 +1,104 @@
+"""Decoders that are linear in the bits and in the query, and their exact error.
+
+A linear decoder is a matrix A (m, d): rho_hat = sum_j b_j (A q)_j. It has the vector
+a = A' b in place of the document, rho_hat = <a, q>. Turn x and q at random together, keeping
+their cosine rho, and the error is
+
+    Var = rho^2 Var<a, x> + (1 - rho^2) (E|a|^2 - E<a, x>^2) / (d - 1)
+
+with every moment in closed form, because signs and products of Gaussian pairs are. The two
+choices of A are the rows themselves ("linear") and the rows after removing the correlation of the
+bits, C_jk = 2/pi arcsin<g_j, g_k> ("decorrelated").
+
+Ours; the arcsine law is J. H. Van Vleck's (Proc. IEEE 54, 1966).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import gammaln
+
+Array = NDArray[np.float64]
+
+_RIDGE = 1e-4
+
+
+class LinearDecoding:
+    """Weights and errors of one linear decoder for unit rows (m, d)."""
+
+    def __init__(self, unit: Array, kind: str) -> None:
+        self.unit, self.kind = unit, kind
+        self.m, self.d = unit.shape
+
+    @cached_property
+    def rows(self) -> Array:
+        """A up to scale, (m, d)."""
+        if self.kind == "linear":
+            return self.unit
+        correlation = self._correlation + _RIDGE * np.eye(self.m)
+        return np.asarray(cho_solve(cho_factor(correlation), self.unit))
+
+    @cached_property
+    def gain(self) -> float:
+        """E<a, x> of the rows: dividing by it makes the decoder unbiased."""
+        return mean_absolute_coordinate(self.d) * float((self.rows * self.unit).sum())
+
+    def weights(self, queries: Array, projections: Array) -> tuple[Array, Array]:
+        """Weights (nq, m) and scales (nq,); `projections` are those on the unit rows."""
+        W = projections if self.kind == "linear" else queries @ self.rows.T
+        return W * np.sqrt(self.d), np.full(len(W), 1 / self.gain / np.sqrt(self.d))
+
+    def variance(self, rho: Array) -> Array:
+        """Variance of the estimate at cosines rho, averaged over directions."""
+        along, total = self._moments
+        across = max(total - along - 1.0, 0.0) / max(self.d - 1, 1)
+        return np.asarray(rho**2 * along + (1 - rho**2) * across)
+
+    @property
+    def _gram(self) -> Array:
+        gram: Array = np.clip(self.unit @ self.unit.T, -1.0, 1.0)
+        np.fill_diagonal(gram, 1.0)
+        return gram
+
+    @property
+    def _correlation(self) -> Array:
+        return np.asarray(2 / np.pi * np.arcsin(self._gram))
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        """Var<a, x> and E|a|^2 of the unbiased decoder, x uniform on the sphere."""
+        r, A = self._gram, self.rows / self.gain
+        C = 2 / np.pi * np.arcsin(r)
+        # z_j = <g_j, x>, v_j = (A x)_j with x standard normal; the sphere is that over |x|^2 ~ d.
+        # v_j = alpha z_j + beta z_k + rest, and the rest is independent of both signs.
+        cross = A @ self.unit.T  # E v_j z_k
+        own = np.diag(cross)[:, None]  # E v_j z_j
+        s2 = 1 - r**2
+        safe = np.where(s2 > 1e-12, s2, 1.0)
+        alpha = (own - r * cross) / safe
+        beta = (cross - r * own) / safe
+        rest = A @ A.T - (
+            alpha * cross.T + beta * own.T
+        )  # E v_j v_k minus the part explained by z_j and z_k
+        square = 2 / np.pi * (np.arcsin(r) + r * np.sqrt(s2))  # E s_j s_k z_j^2
+        mixed = 2 / np.pi * (np.sqrt(s2) + r * np.arcsin(r))  # E |z_j| |z_k|
+        # v_k in its own pair: alpha' z_k + beta' z_j with j and k exchanged.
+        second = (
+            (alpha * beta.T + beta * alpha.T) * square
+            + (alpha * alpha.T + beta * beta.T) * mixed
+            + rest * C
+        )
+        same = s2 <= 1e-12  # identical or opposite rows, the diagonal among them
+        second[same] = ((A @ A.T) * np.sign(r))[same]
+        along = float(second.sum()) / self.d - 1.0
+        total = float((C * (A @ A.T)).sum())
+        return max(along, 0.0), total
+
+
+def mean_absolute_coordinate(d: int) -> float:
+    """E|u_1| of a uniformly random unit vector in d dimensions; sqrt(2 / (pi d)) for large d."""
+    return float(np.exp(gammaln(d / 2) - gammaln((d + 1) / 2)) / np.sqrt(np.pi))
