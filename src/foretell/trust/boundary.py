@@ -11,7 +11,7 @@ gives every k the same pointwise level d, the largest one that keeps the probabi
 Idea of the computation: q rises by ones, about alpha n times; between two rises no crossing is
 possible. So the law of the walk above the boundary is carried from rise to rise by a convolution
 with a binomial law, and states above q_n, which can never cross, are dropped: all terms are
-positive, nothing cancels. That is O(alpha n^2) for one d; d is found by bisection.
+positive, nothing cancels. That is O(alpha n^2) for one d; d is found by a root search.
 
 Legend: k accepted cases, E_k wrong among them, q_k the most that are allowed (-1: none),
 j a number of errors, t_j the first k with q_k >= j.
@@ -39,8 +39,8 @@ BoundaryKind = Literal["minp", "pointwise", "linear"]
 
 EVERY_RISE = 20_000  # up to this n each rise is a knot; above, a geometric schedule of them
 KNOTS = 64
-RELATIVE = 5e-4  # of the level d found by bisection
-NEGLIGIBLE = 1e-22  # probability of a state that is not carried on
+RELATIVE = 1e-4  # of the level d
+NEGLIGIBLE = 1e-20  # probability of a state that is not carried on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,17 +208,23 @@ Rises = Callable[[float], tuple[Integers, Integers]]
 
 
 def _largest_level(rises: Rises, alpha: float, delta: float, tests: int) -> float:
-    """Bisection on the logarithm; delta / tests is valid by the union bound."""
+    """A root between delta / tests, valid by the union bound, and delta; then down to validity."""
     if _crossing(*rises(delta), alpha) <= delta:
         return delta
-    low, high = delta / tests, delta
-    while high > low * (1 + RELATIVE):
-        middle = math.sqrt(low * high)
-        if _crossing(*rises(middle), alpha) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
+    from scipy.optimize import brentq
+
+    level = float(
+        brentq(
+            lambda d: _crossing(*rises(d), alpha) - delta,
+            delta / tests,
+            delta,
+            xtol=0.2 * RELATIVE * delta / tests,
+            rtol=0.2 * RELATIVE,
+        )
+    )
+    while _crossing(*rises(level), alpha) > delta:
+        level *= 1 - RELATIVE
+    return level
 
 
 def _rises_everywhere(n: int, alpha: float, k0: int) -> Rises:
@@ -309,8 +315,8 @@ def _binomial_law(trials: int, rate: float) -> tuple[int, Array]:
     from scipy.special import gammaln, xlog1py, xlogy
 
     deviation = math.sqrt(trials * rate * (1 - rate))
-    low = max(0, int(trials * rate - 11 * deviation - 40))
-    high = min(trials, int(trials * rate + 11 * deviation + 40))
+    low = max(0, int(trials * rate - 8.5 * deviation - 40))
+    high = min(trials, int(trials * rate + 8.5 * deviation + 40))
     j = np.arange(low, high + 1, dtype=np.float64)
     logarithm = gammaln(trials + 1.0) - gammaln(j + 1) - gammaln(trials - j + 1)
     return low, np.exp(logarithm + xlogy(j, rate) + xlog1py(trials - j, -rate))

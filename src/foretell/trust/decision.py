@@ -125,7 +125,8 @@ class Decision:
     Examples
     --------
     >>> from foretell.trust import SelectiveThreshold
-    >>> rule = SelectiveThreshold(alpha=0.2, guarantee="marginal").fit([0.1, 0.2, 0.3, 0.9], [0] * 4)
+    >>> rule = SelectiveThreshold(alpha=0.2, guarantee="marginal")
+    >>> rule = rule.fit([0.1, 0.2, 0.3, 0.9], [0, 0, 0, 0])
     >>> rule.decide(0.25)
     Decision(accept, score 0.25, threshold 0.9)
     """

@@ -27,8 +27,7 @@ def scores_array(values: ArrayLike, name: str = "scores", *, empty: bool = False
     u = _numbers(values, name)
     if u.ndim != 1:
         raise DataError(
-            f"{name} has shape {u.shape}; needed is one number per case, for instance "
-            f"{name}[:, 0]."
+            f"{name} has shape {u.shape}; needed is one number per case, for instance {name}[:, 0]."
         )
     if not u.size and not empty:
         raise DataError(f"{name} is empty (n=0); at least one case is needed.")

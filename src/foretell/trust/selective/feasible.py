@@ -41,6 +41,7 @@ class SortedCases:
 
     @classmethod
     def of(cls, scores: Array, losses: Array) -> SortedCases:
+        """The cases in order; O(n log n)."""
         order = np.argsort(scores, kind="stable")
         u, loss = scores[order], losses[order]
         ends = np.append(np.flatnonzero(u[1:] != u[:-1]) + 1, u.size)
@@ -48,10 +49,12 @@ class SortedCases:
 
     @property
     def n(self) -> int:
+        """Number of cases."""
         return int(self.u.size)
 
     @property
     def binary(self) -> bool:
+        """Whether every loss is 0 or 1."""
         return bool(((self.loss == 0) | (self.loss == 1)).all())
 
 

@@ -44,7 +44,7 @@ class ScoreIdentity:
     Examples
     --------
     >>> ScoreIdentity("entropy", version="2").hash[:12]
-    '3b9c3e7d8f0f'
+    'c3672ba4f384'
     """
 
     name: str = "score"

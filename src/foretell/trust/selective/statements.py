@@ -1,0 +1,177 @@
+"""The sentence of each guarantee, with its assumptions; and how many cases would be enough."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from foretell.trust.boundary import check_level
+from foretell.trust.bounds import Guarantee, pool_inflation, selection_inflation, smallest_n
+from foretell.trust.decision import Certificate
+from foretell.trust.selective.feasible import Choice, SortedCases
+
+IID = "calibration and new cases are independent draws from one law"
+EXCHANGEABLE = "calibration and new cases are exchangeable"
+FIXED = "the score and the answers were fixed before the calibration cases were looked at"
+LABELS = "the calibration labels say what counts as wrong"
+MONOTONE = "the probability of being wrong does not fall as the score becomes less sure"
+WITHHELD = "They are withheld (or passed on)"
+WIDE = 10  # fewest accepted cases for which the factor B is worth stating
+
+
+def certificate(
+    guarantee: Guarantee,
+    choice: Choice | None,
+    cases: SortedCases,
+    *,
+    alpha: float,
+    delta: float,
+    k0: int,
+    assume_monotone: bool,
+    pool: int | None,
+) -> Certificate:
+    """The certificate of a calibrated threshold, or of the fact that there is none."""
+    a, loss = f"{alpha:.6g}", "wrong" if cases.binary else "lost (mean loss)"
+    statement, assumptions, remarks = _words(
+        guarantee, a, loss, alpha, delta, cases.n, k0, assume_monotone, pool
+    )
+    counted = {
+        "pac": "; the statement is about the accepted ones only.",
+        "marginal": " and count as not wrong.",
+    }.get(guarantee, "; a run that accepts nothing counts as a share of 0.")
+    needed = None
+    if choice is None:
+        needed = cases_needed(guarantee, cases, alpha, delta, k0)
+        statement = (
+            f"No threshold could be certified from {cases.n} cases, so everything is withheld."
+        )
+        remarks = (_advice(needed, cases, alpha, k0), *remarks)
+    return Certificate(
+        kind=guarantee,
+        statement=statement,
+        assumptions=assumptions,
+        n=cases.n,
+        level=alpha,
+        confidence=1 - delta if guarantee == "pac" else None,
+        abstentions=WITHHELD + counted,
+        feasible=choice is not None,
+        needed_n=needed,
+        remarks=remarks,
+    )
+
+
+def _words(
+    guarantee: Guarantee,
+    a: str,
+    loss: str,
+    alpha: float,
+    delta: float,
+    n: int,
+    k0: int,
+    assume_monotone: bool,
+    pool: int | None,
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    if guarantee == "pac":
+        order = (MONOTONE,) if assume_monotone else ()
+        return (
+            f"With probability at least {1 - delta:.6g} over the draw of the calibration cases, at "
+            f"most a share of {a} of the cases that the threshold accepts is {loss}.",
+            (IID, FIXED, LABELS, *order),
+            (),
+        )
+    if guarantee == "marginal":
+        return (
+            f"The probability that a new case is {loss} and accepted is at most {a}."
+            if loss == "wrong"
+            else f"The mean loss of a new case, counted as 0 when withheld, is at most {a}.",
+            (EXCHANGEABLE, FIXED, LABELS),
+            (
+                "This is a share of all cases. Among the accepted the share can be much larger, "
+                "when few are accepted.",
+            ),
+        )
+    if guarantee == "plugin_corrected":
+        return (
+            f"On average over draws of the calibration cases, the share of wrong ones among the "
+            f"cases that the threshold accepts, counted as 0 when there is none, is at most {a}.",
+            (IID, FIXED, LABELS),
+            ("In about half of all calibrations the share is above its average.",),
+        )
+    if guarantee == "fdr":
+        later = (
+            f"For later cases of the same law the average is at most "
+            f"{alpha * _later(pool, k0):.6g} (at least {k0} of the {pool} unlabelled cases must be accepted)."
+            if pool is not None and k0 >= WIDE
+            else "For later cases nothing exact is known: judge each batch with select(), or give "
+            "at least 100 unlabelled cases."
+        )
+        return (
+            f"On average over draws of the calibration cases and of the {pool} unlabelled cases, "
+            f"the share of wrong ones among those of the {pool} that are accepted, counted as 0 when "
+            f"none is, is at most {a}.",
+            (EXCHANGEABLE, FIXED, LABELS),
+            (later, "In about half of all batches the share is above its average."),
+        )
+    return (
+        "The published rule: nothing is guaranteed about the share of wrong ones among the "
+        f"accepted, which can be several times {a}.",
+        (IID, FIXED, LABELS),
+        (
+            (
+                f"On average over calibrations, with none counted as 0, the share is at most "
+                f"{alpha * selection_inflation(n, k0):.6g}.",
+            )
+            if k0 >= WIDE
+            else ()
+        ),
+    )
+
+
+def _later(pool: int | None, k0: int) -> float:
+    return pool_inflation(pool or 1, min(k0, pool or 1))
+
+
+def _advice(needed: int | None, cases: SortedCases, alpha: float, k0: int) -> str:
+    if needed is not None and needed > cases.n:
+        return (
+            f"About {needed} calibration cases would be enough, if errors are spread over the "
+            "scores as in this sample."
+        )
+    floor = cases.ends >= min(k0, cases.n)
+    share = float((cases.total[floor] / cases.ends[floor]).min())
+    return (
+        f"More cases of this kind would not be enough: the lowest share of wrong ones at any "
+        f"threshold is {share:.3g}, and {alpha:.6g} is asked for. A better score or model is "
+        "needed, or a larger alpha."
+    )
+
+
+def cases_needed(
+    guarantee: Guarantee, cases: SortedCases, alpha: float, delta: float, k0: int
+) -> int | None:
+    """How many calibration cases would be enough, if errors kept their present pattern.
+
+    Every count is scaled with n and the condition of the guarantee solved for the scale; for "pac"
+    a Chernoff bound stands in for the boundary. None where every threshold has too many errors.
+    """
+    check_level("alpha", alpha)
+    usable = cases.ends >= min(k0, cases.n)
+    k, errors = cases.ends[usable].astype(float), cases.total[usable]
+    least = smallest_n(guarantee, alpha, delta)
+    if guarantee == "pac":
+        rate = errors / k
+        good = rate < alpha
+        if not good.any():
+            return None
+        from scipy.special import rel_entr
+
+        divergence = rel_entr(rate[good], alpha) + rel_entr(1 - rate[good], 1 - alpha)
+        accepted = math.log(8 / delta) / divergence
+        return max(least, math.ceil(float((accepted * cases.n / k[good]).min())))
+    level = alpha / selection_inflation(cases.n, k0) if guarantee == "plugin_corrected" else alpha
+    reference = np.full_like(k, cases.n) if guarantee == "marginal" else k
+    room = level * reference - errors
+    if room.max(initial=0.0) <= 0:
+        return None
+    return max(least, math.ceil(cases.n / float(room.max()) - 1e-9))
