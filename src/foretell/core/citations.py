@@ -68,6 +68,15 @@ CITATIONS = MappingProxyType(
   year      = {2018},
   note      = {arXiv:1806.07366}
 }""",
+        "osc": r"""@inproceedings{pence2026recursive,
+  title     = {Recursive Binding on a Budget: Subspace Carving in Order-p Tensor Memories},
+  author    = {Pence, T. and Yamada, D. and Singh, V.},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {306},
+  year      = {2026},
+  note      = {arXiv:2606.11391}
+}""",
         "heartpy": r"""@article{vangent2019heartpy,
   title   = {{HeartPy}: A novel heart rate algorithm for the analysis of noisy signals},
   author  = {van Gent, Paul and Farah, Haneen and van Nes, Nicole and van Arem, Bart},
