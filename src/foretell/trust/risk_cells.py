@@ -42,7 +42,7 @@ class RiskBound:
     >>> for violation in [0.0] * 9 + [1.0]:
     ...     bound.update([0] * 20, [violation] * 20)
     >>> bound.upper().round(2)  # nothing is known of the second cell
-    array([0.19, 1.  ])
+    array([0.18, 1.  ])
     """
 
     def __init__(self, n_cells: int, *, delta: float = 0.1) -> None:
@@ -71,10 +71,16 @@ class RiskBound:
                 f"entry {place} books {value[place]:.6g} in cell {cell[place]}; needed are values "
                 f"in [0, 1] and cells from 0 to {self.n.size - 1}."
             )
-        guess = (self.total + 0.5) / (self.n + 1.0)  # made before any of these values is seen
-        np.add.at(self.spread, cell, (value - guess[cell]) ** 2)
-        np.add.at(self.n, cell, 1.0)
-        np.add.at(self.total, cell, value)
+        order = np.argsort(cell, kind="stable")
+        cell, value = cell[order], value[order]
+        first = np.searchsorted(cell, cell)  # where the cell of each entry begins
+        summed = np.concatenate([[0.0], np.cumsum(value)])
+        earlier = self.total[cell] + summed[:-1] - summed[first]
+        guess = (earlier + 0.5) / (self.n[cell] + np.arange(cell.size) - first + 1.0)
+        size = self.n.size
+        self.spread += np.bincount(cell, weights=(value - guess) ** 2, minlength=size)
+        self.n += np.bincount(cell, minlength=size)
+        self.total += np.bincount(cell, weights=value, minlength=size)
 
     def upper(self, pools: Sequence[Index] | None = None) -> Array:
         """Bound of each cell, or of each pool of cells; 1 where nothing was booked."""
@@ -102,7 +108,7 @@ class SaturationCells:
     >>> cells = SaturationCells(3, delta=0.1)
     >>> cells.update([0] * 300, [0.1] * 300, [0] * 300)
     >>> cells.upper([0.1]).round(2)  # one row for each D / L, one column for each category
-    array([[0.06, 0.06, 0.06]])
+    array([[0.01, 0.01, 0.01]])
     """
 
     def __init__(self, n_categories: int, *, delta: float = 0.1) -> None:

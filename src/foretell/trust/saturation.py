@@ -48,9 +48,11 @@ class SaturationState:
 
     Examples
     --------
-    >>> log = EventLog.from_columns([1] * 40, [0, 0, 0, 0, 1, 1, 1, 1] * 5)
+    >>> log = EventLog.from_columns([1] * 400, [0, 0, 0, 0, 1, 1, 1, 1] * 50)
     >>> state = SaturationState(ExcitationModel(decay=0.5).fit(log), rho=1.2, warm=False)
-    >>> state.update([1], [0]).saturation([1]) > 0
+    >>> for _ in range(3):
+    ...     state = state.update([1], [0])
+    >>> state.saturation([1]) > 0
     array([ True])
     >>> ahead = state.lookahead([1])  # after one more of category 0, or after one of category 1
     >>> bool(ahead[0, 0] > ahead[0, 1])
@@ -98,14 +100,15 @@ class SaturationState:
         if users is None:
             return np.arange(self.labels_.size)
         labels = np.atleast_1d(np.asarray(users))
-        place = np.minimum(np.searchsorted(self.labels_, labels), self.labels_.size - 1)
+        found = np.searchsorted(self.labels_, labels)
+        place: Rows = np.minimum(found, self.labels_.size - 1)
         unknown = self.labels_[place] != labels
         if unknown.any():
             raise ParameterError(
                 f"user {labels[int(np.argmax(unknown))]!r} is not held here. Call add([...]) "
                 "first, which starts a user with everyone's usual shares."
             )
-        return np.asarray(place)
+        return place
 
     def add(self, users: ArrayLike) -> SaturationState:
         """Hold further users: unexcited, with everyone's usual shares unless the model knows them.
@@ -171,7 +174,7 @@ class SaturationState:
 
     def saturation(self, users: ArrayLike | None = None) -> Array:
         """D of these users now, shape (B,)."""
-        return self.excess(self.rows(users)).sum(1)
+        return np.asarray(self.excess(self.rows(users)).sum(1))
 
     def excess(self, rows: Rows, *, fade: float = 1.0) -> Array:
         """By how much each category is above rho times its usual intensity, shape (B, C).
