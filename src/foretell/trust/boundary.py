@@ -39,7 +39,7 @@ BoundaryKind = Literal["minp", "pointwise", "linear"]
 
 EVERY_RISE = 20_000  # up to this n each rise is a knot; above, a geometric schedule of them
 KNOTS = 64
-RELATIVE = 1e-4  # of the level d
+RELATIVE = 1e-3  # of the level d
 NEGLIGIBLE = 1e-20  # probability of a state that is not carried on
 
 
@@ -218,8 +218,8 @@ def _largest_level(rises: Rises, alpha: float, delta: float, tests: int) -> floa
             lambda d: _crossing(*rises(d), alpha) - delta,
             delta / tests,
             delta,
-            xtol=0.2 * RELATIVE * delta / tests,
-            rtol=0.2 * RELATIVE,
+            xtol=0.5 * RELATIVE * delta / tests,
+            rtol=0.5 * RELATIVE,
         )
     )
     while _crossing(*rises(level), alpha) > delta:

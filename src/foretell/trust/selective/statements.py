@@ -101,15 +101,16 @@ def _words(
     if guarantee == "fdr":
         later = (
             f"For later cases of the same law the average is at most "
-            f"{alpha * _later(pool, k0):.6g} (at least {k0} of the {pool} unlabelled cases must be accepted)."
+            f"{alpha * _later(pool, k0):.6g} (at least {k0} of the {pool} unlabelled cases must "
+            "be accepted)."
             if pool is not None and k0 >= WIDE
             else "For later cases nothing exact is known: judge each batch with select(), or give "
             "at least 100 unlabelled cases."
         )
         return (
             f"On average over draws of the calibration cases and of the {pool} unlabelled cases, "
-            f"the share of wrong ones among those of the {pool} that are accepted, counted as 0 when "
-            f"none is, is at most {a}.",
+            f"the share of wrong ones among those of the {pool} that are accepted, counted as 0 "
+            f"when none is, is at most {a}.",
             (EXCHANGEABLE, FIXED, LABELS),
             (later, "In about half of all batches the share is above its average."),
         )
