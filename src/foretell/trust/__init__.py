@@ -13,6 +13,28 @@ from foretell.trust.bounds import (
     smallest_n,
 )
 from foretell.trust.decision import Certificate, Decision
+from foretell.trust.diversify import (
+    DPP,
+    MMR,
+    CategoryCap,
+    Diversifier,
+    SlateCosts,
+    SteckCalibration,
+)
+from foretell.trust.event_log import EventLog
+from foretell.trust.excitation import ExcitationModel
+from foretell.trust.exposure import ExposureRegulator
+from foretell.trust.feedback_loop import (
+    ClosedLoopSimulator,
+    EchoRanker,
+    LoopRun,
+    Ranker,
+    SimulatedUsers,
+    UserState,
+)
+from foretell.trust.mark_scores import Gate, MarkScore
+from foretell.trust.risk_cells import RiskBound, SaturationCells
+from foretell.trust.saturation import SaturationState
 from foretell.trust.selective import (
     Performance,
     ScoreIdentity,
@@ -22,17 +44,41 @@ from foretell.trust.selective import (
     SelectiveThreshold,
     as_errors,
 )
+from foretell.trust.slate_results import Feedback, Move, Slate
 
 __all__ = [
+    "DPP",
+    "MMR",
     "Boundary",
+    "CategoryCap",
     "Certificate",
+    "ClosedLoopSimulator",
     "Decision",
+    "Diversifier",
+    "EchoRanker",
+    "EventLog",
+    "ExcitationModel",
+    "ExposureRegulator",
+    "Feedback",
+    "Gate",
+    "LoopRun",
+    "MarkScore",
+    "Move",
     "Performance",
+    "Ranker",
+    "RiskBound",
+    "SaturationCells",
+    "SaturationState",
     "ScoreIdentity",
     "ScoreProfile",
     "ScoreShift",
     "ScoreTally",
     "SelectiveThreshold",
+    "SimulatedUsers",
+    "Slate",
+    "SlateCosts",
+    "SteckCalibration",
+    "UserState",
     "as_errors",
     "binomial_boundary",
     "binomial_interval",
