@@ -9,6 +9,7 @@ from foretell.recall.binding_comparators import (
     TPRMemory,
 )
 from foretell.recall.binding_statistics import MemoryPlan, plan
+from foretell.recall.block_scan import BlockedCodes, Ranking
 from foretell.recall.decoders import CosineDecoder, QueryPlan
 from foretell.recall.likelihood import CosinePrior, Posterior
 from foretell.recall.recollection import Candidate, Recollection
@@ -18,6 +19,7 @@ from foretell.recall.variance import scaled_variance
 from foretell.recall.vocabulary import Vocabulary
 
 __all__ = [
+    "BlockedCodes",
     "Candidate",
     "CosineDecoder",
     "CosinePrior",
@@ -30,6 +32,7 @@ __all__ = [
     "OSCMemory",
     "Posterior",
     "QueryPlan",
+    "Ranking",
     "Recollection",
     "SignSketch",
     "TPRMemory",
