@@ -1,14 +1,29 @@
 """Accept, pass on or withhold by a score, with a guarantee that is named exactly."""
 
+from foretell.trust.selective.cascade import CascadeRouter, Routes
+from foretell.trust.selective.curves import (
+    RiskCoverage,
+    certificate_table,
+    plot_risk_coverage,
+    plot_routes,
+    risk_coverage_curve,
+)
 from foretell.trust.selective.identity import ScoreIdentity, ScoreProfile, ScoreShift, ScoreTally
 from foretell.trust.selective.threshold import Performance, SelectiveThreshold, as_errors
 
 __all__ = [
+    "CascadeRouter",
     "Performance",
+    "RiskCoverage",
+    "Routes",
     "ScoreIdentity",
     "ScoreProfile",
     "ScoreShift",
     "ScoreTally",
     "SelectiveThreshold",
     "as_errors",
+    "certificate_table",
+    "plot_risk_coverage",
+    "plot_routes",
+    "risk_coverage_curve",
 ]
