@@ -209,7 +209,7 @@ def _scan(  # type: ignore[no-untyped-def]
         for q in range(nq):
             table, threshold, count = tables[q], thresholds[q], counts[q]
             for i in range(begin, end):
-                found = sum_block(blocks, i, table, threshold, sums)  # type: ignore[call-arg]
+                found = sum_block(blocks, i, table, threshold, sums)  # type: ignore
                 mask = found & masks[i]
                 if mask == 0:
                     continue
