@@ -13,6 +13,7 @@ from foretell.recall.block_scan import BlockedCodes, Ranking
 from foretell.recall.decoders import CosineDecoder, QueryPlan
 from foretell.recall.likelihood import CosinePrior, Posterior
 from foretell.recall.recollection import Candidate, Recollection
+from foretell.recall.search import SearchInfo, SearchResult, SketchIndex
 from foretell.recall.sketch import SignSketch
 from foretell.recall.tree_codec import DecodedTree, decode_tree, encode_tree
 from foretell.recall.variance import scaled_variance
@@ -34,7 +35,10 @@ __all__ = [
     "QueryPlan",
     "Ranking",
     "Recollection",
+    "SearchInfo",
+    "SearchResult",
     "SignSketch",
+    "SketchIndex",
     "TPRMemory",
     "Vocabulary",
     "decode_tree",

@@ -1,8 +1,8 @@
 """Compiled loops of the navigable graph: search, insertion, and the three ways to score a row.
 
     base (N, 2M)      links of every node on the ground floor, -1 behind the last one
-    upper (U, M)      links on the floors above; node i has its floor l in row upper_start[i] + l - 1
-    pool (ef,)        the best rows so far, as sorted keys: distance, row, and one bit for "expanded"
+    upper (U, M)      links on the floors above; floor l of node i is row upper_start[i] + l - 1
+    pool (ef,)        the best rows so far, as sorted keys: distance, row, one bit for "expanded"
     seen (N,), epoch  seen[i] == epoch when row i was met in this search
 
 A scorer tells how near a row is to what is searched, as a distance to be made small:

@@ -56,7 +56,7 @@ class Links:
     def nbytes(self) -> int:
         """Bytes of the links in use."""
         used = int((self.upper_start[: self.n] >= 0).sum())
-        return self.n * (4 * self.base.shape[1] + 8) + 4 * self.upper.shape[1] * used
+        return int(self.n * (4 * self.base.shape[1] + 8) + 4 * self.upper.shape[1] * used)
 
     def search_tables(
         self, codes: Rows, tables: NDArray[np.int16], ef: int, count: int

@@ -1,0 +1,59 @@
+"""Read vectors until the next candidate cannot matter any more.
+
+Candidates come in the order of their estimates. Reading stops once the k-th best exact cosine is
+at least the next estimate plus z standard errors: with floats on a disk, easy queries cost few
+reads, and hard ones get more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretell.recall.rows import Rows
+
+READ = 8  # vectors read at a time
+
+
+def gated(
+    vectors: Rows,
+    query: NDArray[np.float32],
+    candidates: NDArray[np.int64],
+    upper: NDArray[np.float64],
+    k: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
+    """Best k candidates by exact cosine, their cosines, and how many vectors were read.
+
+    Parameters
+    ----------
+    vectors : Rows (n, d)
+        Of length one.
+    query : array (d,)
+        Of length one.
+    candidates : array (C,)
+        Rows in the order of their estimates, highest first.
+    upper : array (C,)
+        Estimate plus z standard errors of each.
+    k : int
+        Results wanted.
+    """
+    exact = np.empty(len(candidates))
+    read = 0
+    while read < len(candidates):
+        if read >= k and np.partition(exact[:read], read - k)[read - k] >= upper[read]:
+            break
+        part = slice(read, min(read + (READ if read else max(k, READ)), len(candidates)))
+        exact[part] = vectors.take(candidates[part]).astype(np.float32) @ query
+        read = part.stop
+    best = np.argsort(-exact[:read], kind="stable")[:k]
+    return candidates[best], exact[best], read
+
+
+def simulated(exact: NDArray[np.float64], upper: NDArray[np.float64], k: int) -> int:
+    """How many vectors the gate would read, given the exact cosines of all candidates."""
+    read = 0
+    while read < len(exact):
+        if read >= k and np.partition(exact[:read], read - k)[read - k] >= upper[read]:
+            break
+        read = min(read + (READ if read else max(k, READ)), len(exact))
+    return read
