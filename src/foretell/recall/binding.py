@@ -45,7 +45,7 @@ from foretell.recall.memory_checks import Beyond
 from foretell.recall.role_paths import key_sign
 from foretell.recall.tensor_products import (
     add_products,
-    contract,
+    leave_one_out,
     orthonormal_frames,
     score_core,
     score_shared,
@@ -173,6 +173,11 @@ class OSCMemory(FactMemory):
             return int((self.dim // self.kept) ** self.order)
         return super().capacity
 
+    def _load(self, power: float, peak: float) -> float:
+        if self.regime == "blocks" and self._stated_capacity is None:
+            return len(self._places_of) / self.capacity
+        return super()._load(power, peak)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the memory, with the table of places where there is one."""
@@ -222,18 +227,17 @@ class OSCMemory(FactMemory):
                 scores[n] = score_core(core, _coordinates(fillers, frames))
         return scores * self._signs(keys)[:, None]
 
-    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, float, int]:
+    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, Array, int]:
         if not self._has_place(key):
-            return 0.0, 0.0, 0
+            return 0.0, np.ones(1), 0
         if self.regime == "blocks":
             frames = self._frames(key)
             factors = self._coordinates_at(key, filler[:, None], frames)[:, 0]
             tensor = self._core(cells, key)
         else:
             factors, tensor = self._bound([key], filler[:, None])[:, 0], cells
-        left = contract(tensor, factors[:-1])
-        score = float(left @ factors[-1]) * float(self._signs([key])[0])
-        return score, float(left @ left), left.size
+        score, squares = leave_one_out(tensor, factors)
+        return score * float(self._signs([key])[0]), squares, factors.shape[1]
 
     def _variances(self, n_facts: float, repeats: float) -> tuple[float, float]:
         exact = self.regime == "blocks"
@@ -344,8 +348,10 @@ class OSCMemory(FactMemory):
     def _absorb(self, other: FactMemory) -> None:
         if not isinstance(other, OSCMemory) or self.regime == "hashed":
             return super()._absorb(other)
+        new = iter(range(len(self._places_of), 2**63))
         if self.binding == "carve" and any(
-            self._places_of.get(key, place) != place for key, place in other._places_of.items()
+            place != (self._places_of[key] if key in self._places_of else next(new))
+            for key, place in other._places_of.items()
         ):
             raise ParameterError(
                 "The two memories gave the same path different blocks, and a carved filler depends "

@@ -25,7 +25,7 @@ from foretell.recall.binding_statistics import MOST_CELLS
 from foretell.recall.fact_memory import Array, FactMemory, Rows
 from foretell.recall.hashed_normals import hashed_normals
 from foretell.recall.role_paths import Path, parse_path, path_key, path_text
-from foretell.recall.tensor_products import add_products, contract, score_core
+from foretell.recall.tensor_products import add_products, contract, leave_one_out, score_core
 from foretell.recall.vocabulary import Symbol, Vocabulary
 
 _BLOCK = 2_000_000  # numbers of a temporary table
@@ -80,9 +80,9 @@ class _FlatMemory(FactMemory):
             scores[:, part] = queries @ self._symbols(fillers[:, part]).T
         return scores
 
-    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, float, int]:
+    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, Array, int]:
         score = float(self._score(cells, [key], filler[:, None])[0, 0])
-        return score, float(np.vdot(cells, cells)), self.cells
+        return score, np.array([np.vdot(cells, cells)], dtype=np.float64), self.cells
 
     def _variances(self, n_facts: float, repeats: float) -> tuple[float, float]:
         return (n_facts - 1) / self.cells, 1 / self.cells
@@ -272,10 +272,10 @@ class KroneckerMAPMemory(FactMemory):
                 scores[n, part] = score_core(turned, fillers[:, part])
         return scores
 
-    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, float, int]:
+    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, Array, int]:
         factors = self._flips([key])[:, 0] * filler
-        left = contract(cells, factors[:-1])
-        return float(left @ factors[-1]), float(left @ left), self.dim
+        score, squares = leave_one_out(cells, factors)
+        return score, squares, self.dim
 
     def _variances(self, n_facts: float, repeats: float) -> tuple[float, float]:
         places = float(self.dim) ** self.order
@@ -376,9 +376,11 @@ class TPRMemory(FactMemory):
         queries = np.array([contract(cells, modes[:, n]) for n in range(len(keys))])
         return np.asarray(queries @ fillers[0].T.astype(np.float64))
 
-    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, float, int]:
-        left = contract(cells, self._modes([key])[:, 0])
-        return float(left @ filler[0]), float(left @ left), self.filler_dim
+    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, Array, int]:
+        # Roles are new at an empty path, fillers are not: the test leaves out role modes only.
+        tensor = np.tensordot(cells, filler[0], axes=([self.depth], [0]))
+        score, squares = leave_one_out(tensor, self._modes([key])[:, 0])
+        return score, squares, self.role_dim
 
     def _variances(self, n_facts: float, repeats: float) -> tuple[float, float]:
         roles = 1 / float(self.role_dim) ** (1 if self.depth == 1 else self.depth)

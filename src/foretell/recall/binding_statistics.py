@@ -218,7 +218,7 @@ def expected_accuracy(noise: float, rival: float, vocab_size: int) -> float:
     sigma = math.sqrt(max(noise, 0.0))
     spread = math.sqrt(max(noise + rival, 1e-300))
     highest = np.exp((vocab_size - 1) * log_ndtr((1 + sigma * _GRID) / spread))
-    return float(min(1.0, np.sum(_WEIGHT * highest)))
+    return float(min(1.0, np.sum(_WEIGHT * highest) / np.sum(_WEIGHT)))
 
 
 def capacity(

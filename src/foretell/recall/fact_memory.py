@@ -4,16 +4,19 @@ Storing adds an array, forgetting subtracts it, merging adds two memories, agein
 question is answered by scoring every possible filler. A kind of memory says how a fact becomes an
 array and how fillers are scored; counting, refusing, p-values, trees and files are here.
 
-The p-value. Let T be the memory and z_1 x ... x z_p the unit array of the fact asked about. With
-v = T contracted by all factors but the last, the score is <v, z_p>. At a path where nothing is
-stored, z_p is uniform on the sphere of its space R^m whatever T is, so
+The p-value. Let T be the memory, z_1 x ... x z_p the unit array of the fact asked about, and v_j
+what T leaves when contracted with all factors but z_j: score = <v_j, z_j> for each j. At a path
+where nothing is stored, z_j is uniform on the sphere of R^m whatever T and the other factors are:
 
-    t = score sqrt(m - 1) / sqrt(|v|^2 - score^2)
+    t_j = score sqrt(m - 1) / sqrt(|v_j|^2 - score^2)
 
-has Student's t-distribution with m - 1 degrees of freedom, exactly, however few facts there are.
-The best of V fillers gets V times its tail probability. A normal law for score / sigma instead,
-with sigma^2 = |T|^2 / D, is too optimistic when few facts are stored: an overlap is then a product
-of p normal numbers, with heavier tails.
+has Student's t-distribution with m - 1 degrees of freedom, exactly, however few facts there are. We
+put the mean of the p squares |v_j|^2 into one t with p (m - 1) degrees of freedom: where many facts
+are stored, the v_j are independent estimates of the same noise; where few are, t is bounded by the
+least t_j, so that the tail probability is too large, never too small (checked by simulation in
+tests/theory). The best of V fillers gets V times its tail probability. A normal law for
+score / sigma, with sigma^2 = |T|^2 / D, is 40 times too optimistic at p = 1e-4 when one fact is
+stored: an overlap is then a product of p normal numbers, with heavier tails.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+from scipy.special import ndtr, ndtri, stdtr
 
 from foretell.core.errors import CapacityError, DataError, ForetellWarning, ParameterError
 from foretell.recall import memory_files, memory_trees
@@ -98,8 +101,8 @@ class FactMemory:
         """Scores of shape (n_paths, n_fillers); fillers have the shape (order, n_fillers, dim)."""
         raise NotImplementedError
 
-    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, float, int]:
-        """Score, |v|^2 and m of the test above, for one path and one filler (order, dim)."""
+    def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, Array, int]:
+        """Score, all |v_j|^2 and m of the test above, for one path and one filler (order, dim)."""
         raise NotImplementedError
 
     def _variances(self, n_facts: float, repeats: float) -> tuple[float, float]:
@@ -434,6 +437,24 @@ class FactMemory:
         noise, rival = self._variances(max(facts, 1.0), repeats)
         return expected_accuracy(noise / weight**2, rival, len(self.vocabulary))
 
+    def predicted_found(self, n: int | None = None, *, alpha: float = 1e-3) -> float:
+        """Probability that a stored fact is significant, and not only the best guess.
+
+        Near the capacity this is lower than `predicted_accuracy`: the right filler may score highest
+        without being far enough above what an empty path could show.
+
+        Parameters
+        ----------
+        n : int, optional
+            Facts of equal weight; by default as many as the memory holds now.
+        alpha : float
+            Level of the test.
+        """
+        facts = self._power / self._peak**2 if n is None and self._peak else n or 0
+        sigma = math.sqrt(max(self._variances(max(facts, 1.0), 1)[0], 1e-30))
+        least = -float(ndtri(min(alpha / max(len(self.vocabulary), 1), 0.5)))
+        return float(ndtr(1 / sigma - least))
+
     # Files ----------------------------------------------------------------------------------------
 
     def save(
@@ -537,9 +558,7 @@ class FactMemory:
         (key,) = self._keys([roles])
         rows = table.components[:, [table.index(filler)]]
         if weight is None:
-            weight = float(self._score(self._cells, [key], rows)[0, 0])
-            noise = 4 * self._sigma(self._cells, [key], np.array([weight]))[0] + 1e-3 * self._peak
-            weight = self._peak if abs(weight - self._peak) < noise else weight
+            weight = self._likely_weight(roles, filler, table)
         checked_weights([weight])
         self._add(self._cells, [key], rows, np.array([-weight]))
         self._count -= 1
@@ -547,17 +566,25 @@ class FactMemory:
         if self._count <= 0:
             self._count, self._power = 0, 0.0
 
+    def _likely_weight(self, roles: tuple[Role, ...], filler: Symbol, table: Vocabulary) -> float:
+        """The weight that a filler seems to have; that of the heaviest fact if it may be it."""
+        found, rest = self._peel(roles, 1e-3, 100, table)
+        index = table.index(filler)
+        seen = [candidate.score for candidate in found if table.index(candidate.filler) == index]
+        keys = self._keys([roles])
+        if not seen:
+            seen = [float(self._score(self._cells, keys, table.components[:, [index]])[0, 0])]
+        noise = 4 * float(self._sigma(rest, keys, np.zeros(1))[0]) + 1e-3 * self._peak
+        return self._peak if abs(seen[0] - self._peak) < noise else seen[0]
+
     def _rows(self, candidates: Sequence[Symbol] | None, table: Vocabulary) -> Any:
-        if candidates is not None:
-            rows = table.indices(candidates)
-        else:
-            rows = list(range(len(table)))
-        if not rows:
+        rows = slice(None) if candidates is None else table.indices(candidates)
+        if not (len(table) if candidates is None else rows):
             raise DataError(
                 "There is no possible answer: the vocabulary is empty. Store a fact first, or give "
                 "the symbols as vocabulary=[...]."
             )
-        return slice(None) if candidates is None else rows
+        return rows
 
     def _recollections(
         self,
@@ -598,26 +625,54 @@ class FactMemory:
         return np.maximum(np.sqrt(left / self._places()), 1e-9 * max(self._peak, 1e-300))
 
     def _p_value(self, cells: NDArray[Any], key: int, filler: Rows, asked: int) -> float:
-        score, square, m = self._residual(cells, key, filler)
+        score, squares, m = self._residual(cells, key, filler)
         if score <= _ROUNDING * self._peak or m < 2:
             return 1.0
+        square = float(np.mean(squares))
         left = max(square - score**2, 1e-14 * square)
-        return float(min(1.0, asked * stdtr(m - 1, -score * math.sqrt((m - 1) / left))))
+        t = score * math.sqrt((m - 1) / left)
+        return float(min(1.0, asked * stdtr(len(squares) * (m - 1), -t)))
 
     def _peel(
         self, roles: tuple[Role, ...], alpha: float, at_most: int, table: Vocabulary
     ) -> tuple[tuple[Candidate, ...], NDArray[Any]]:
+        """Fillers at a path, found one by one with their weights fitted together, and the rest.
+
+        The rest is the memory without them, in which the next one is sought.
+        """
         self._rows(None, table)
-        (key,), components = self._keys([roles]), table.components
-        rest, found = self._cells.copy(), list[Candidate]()
-        while len(found) < at_most:
-            scores = self._score(rest, [key], components)[0]
+        keys, components = self._keys([roles]), table.components
+        rest, rows, p_values = self._cells.copy(), list[int](), list[float]()
+        weights = np.empty(0)
+        while len(rows) < at_most:
+            scores = self._score(rest, keys, components)[0]
+            scores[rows] = -np.inf
             row = int(np.argmax(scores))
-            score = float(scores[row])
-            p_value = self._p_value(rest, key, components[:, row], len(table))
+            p_value = 1.0
+            if np.isfinite(scores[row]):
+                p_value = self._p_value(rest, keys[0], components[:, row], len(table))
             if p_value > alpha:
                 break
-            sigma = float(self._sigma(rest, [key], np.array([score]))[0])
-            found.append(Candidate(table[row], score, score / sigma, p_value))
-            self._add(rest, [key], components[:, [row]], np.array([-score]))
-        return tuple(found), rest
+            rows.append(row)
+            p_values.append(p_value)
+            rest, weights = self._without(keys[0], components[:, rows])
+        sigma = float(self._sigma(rest, keys, np.zeros(1))[0])
+        found = (
+            Candidate(table[row], float(weight), float(weight) / sigma, p_value)
+            for row, weight, p_value in zip(rows, weights, p_values, strict=True)
+        )
+        return tuple(sorted(found, key=lambda candidate: -candidate.score)), rest
+
+    def _without(self, key: int, fillers: Rows) -> tuple[NDArray[Any], Array]:
+        """The memory without some fillers of one path, and their weights by least squares."""
+        count = fillers.shape[1]
+        gram = np.empty((count, count))
+        for n in range(count):
+            alone = np.zeros_like(self._cells)
+            self._add(alone, [key], fillers[:, [n]], np.ones(1))
+            gram[n] = self._score(alone, [key], fillers)[0]
+        scores = self._score(self._cells, [key], fillers)[0]
+        weights = np.linalg.lstsq(gram, scores, rcond=1e-6)[0]
+        rest = self._cells.copy()
+        self._add(rest, [key] * count, fillers, -weights)
+        return rest, np.asarray(weights)

@@ -51,6 +51,17 @@ def contract(tensor: NDArray[Any], vectors: NDArray[Any]) -> Array:
     return np.asarray(left, dtype=np.float64)
 
 
+def leave_one_out(tensor: NDArray[Any], factors: NDArray[Any]) -> tuple[float, Array]:
+    """The contraction with factors (p, d), and |what all factors but one leave|^2, shape (p,)."""
+    squares = np.empty(len(factors))
+    score = 0.0
+    for j, factor in enumerate(factors):
+        left = contract(np.moveaxis(tensor, j, -1), np.delete(factors, j, axis=0))
+        squares[j] = float(left @ left)
+        score = float(left @ factor)
+    return score, squares
+
+
 def score_core(core: NDArray[Any], fillers: NDArray[Any]) -> Array:
     """<core, product of a filler's coordinates> for all fillers (p, V, s)."""
     p, _, s = fillers.shape

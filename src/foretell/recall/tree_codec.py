@@ -52,8 +52,7 @@ class DecodedTree:
     found : bool
         Whether something is stored at the root.
     doubtful : tuple of str
-        Paths where the recorded length and the children that were found do not agree: something
-        below is missing or wrong.
+        Paths where fewer children were found than the recorded length: something is missing.
     worst_p_value : float
         The largest p-value among the facts that were accepted.
 
@@ -203,7 +202,7 @@ class _Reader:
             there, value = self.read((*at, role))
             if there:
                 found[role] = value
-        if len(found) != size:
+        if len(found) < size:
             self.doubtful.append(path_text(at))
         self.nodes.insert(place, Node(at, kind, tuple(found)))
         return found if kind == "dict" else [found.get(n) for n in range(size)]
