@@ -8,6 +8,7 @@ from foretell.trust.selective.curves import (
     plot_routes,
     risk_coverage_curve,
 )
+from foretell.trust.selective.estimator import SelectiveEstimator
 from foretell.trust.selective.identity import ScoreIdentity, ScoreProfile, ScoreShift, ScoreTally
 from foretell.trust.selective.threshold import Performance, SelectiveThreshold, as_errors
 
@@ -20,6 +21,7 @@ __all__ = [
     "ScoreProfile",
     "ScoreShift",
     "ScoreTally",
+    "SelectiveEstimator",
     "SelectiveThreshold",
     "as_errors",
     "certificate_table",
