@@ -38,24 +38,20 @@ class SortedCases:
     loss: Array = field(repr=False)  # (n,) in that order
     ends: Integers = field(repr=False)  # (groups,) number of cases up to the end of each group
     total: Array = field(repr=False)  # (groups,) their losses
+    binary: bool  # whether every loss is 0 or 1
 
     @classmethod
     def of(cls, scores: Array, losses: Array) -> SortedCases:
         """The cases in order; O(n log n)."""
-        order = np.argsort(scores, kind="stable")
+        order = np.argsort(scores)  # the order within a group of equal scores does not matter
         u, loss = scores[order], losses[order]
         ends = np.append(np.flatnonzero(u[1:] != u[:-1]) + 1, u.size)
-        return cls(u, loss, ends, np.cumsum(loss)[ends - 1])
+        return cls(u, loss, ends, np.cumsum(loss)[ends - 1], _binary(loss))
 
     @property
     def n(self) -> int:
         """Number of cases."""
         return int(self.u.size)
-
-    @property
-    def binary(self) -> bool:
-        """Whether every loss is 0 or 1."""
-        return bool(((self.loss == 0) | (self.loss == 1)).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +150,10 @@ def fdr(
     at = int(passing[-1])
     choice = Choice(float(u[at]), int(ends[at]), int(pool.size), float(seen[at]))
     return (choice if choice.accepted >= k0 else None), choice
+
+
+def _binary(loss: Array) -> bool:
+    return bool(((loss == 0) | (loss == 1)).all())
 
 
 def _bound(cases: SortedCases, limit: ArrayLike) -> Array:
