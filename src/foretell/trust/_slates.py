@@ -72,7 +72,8 @@ def filled(
     """Places in the candidates and kinds of the k chosen, both (B, k)."""
     B, _ = candidates.z.shape
     K = prices.penalty.shape[1]
-    by_kind = np.argsort(candidates.kinds.astype(np.int32), axis=1, kind="stable")
+    small = np.int16 if K <= np.iinfo(np.int16).max else np.int64  # 16 bits are sorted by radix
+    by_kind = np.argsort(candidates.kinds.astype(small), axis=1, kind="stable")
     z = np.take_along_axis(candidates.z, by_kind, axis=1)
     row = np.arange(B)
     total = _counts(candidates.kinds, K)

@@ -196,7 +196,7 @@ class EchoRanker:
     weight, rate : float
         Weight of ``base``, and how far one click moves the liking.
     pool : int
-        Candidates of each user, the best by ``base`` plus liking at the start.
+        Candidates of each user, the best by ``base``, of whatever category.
 
     Examples
     --------
@@ -223,10 +223,10 @@ class EchoRanker:
     def begin(self, users: Index) -> None:
         """Start from the shares given, with the pool of each user fixed for the run."""
         self._liking = self.liking[users].copy()
-        value = self.weight * self.base[users] + self._log_liking()[:, self.categories]
-        pool = min(self.pool, value.shape[1])
-        self._items = np.argsort(-value, axis=1, kind="stable")[:, :pool]
-        self._base = self.weight * np.take_along_axis(self.base[users], self._items, axis=1)
+        base = self.base[users]
+        pool = min(self.pool, base.shape[1])
+        self._items = np.argsort(-base, axis=1, kind="stable")[:, :pool]
+        self._base = self.weight * np.take_along_axis(base, self._items, axis=1)
         self._kinds = self.categories[self._items]
 
     def scores(self) -> tuple[Index, Array]:
