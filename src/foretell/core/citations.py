@@ -59,6 +59,37 @@ CITATIONS = MappingProxyType(
   doi       = {10.52202/079017-1161},
   note      = {arXiv:2410.14240}
 }""",
+        "coral": r"""@inproceedings{bisht2026coral,
+  title     = {{CORAL}: uncertainty-aware regulation of exposure concentration in recommender
+               systems},
+  author    = {Bisht, N. and Guo, L. and Gong, X. and Huo, H. and Xu, G.},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2026}
+}""",
+        "mmr": r"""@inproceedings{carbonell1998use,
+  title     = {The use of {MMR}, diversity-based reranking for reordering documents and producing
+               summaries},
+  author    = {Carbonell, Jaime and Goldstein, Jade},
+  booktitle = {Proceedings of the 21st Annual International ACM SIGIR Conference on Research and
+               Development in Information Retrieval},
+  pages     = {335--336},
+  year      = {1998}
+}""",
+        "calibrated-recommendations": r"""@inproceedings{steck2018calibrated,
+  title     = {Calibrated recommendations},
+  author    = {Steck, Harald},
+  booktitle = {Proceedings of the 12th ACM Conference on Recommender Systems},
+  pages     = {154--162},
+  year      = {2018}
+}""",
+        "fast-greedy-dpp": r"""@inproceedings{chen2018fast,
+  title     = {Fast greedy {MAP} inference for determinantal point process to improve recommendation
+               diversity},
+  author    = {Chen, Laming and Zhang, Guoxin and Zhou, Eric},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {31},
+  year      = {2018}
+}""",
         "neural-ode": r"""@inproceedings{chen2018neural,
   title     = {Neural Ordinary Differential Equations},
   author    = {Chen, Ricky T. Q. and Rubanova, Yulia and Bettencourt, Jesse and Duvenaud, David},
@@ -76,6 +107,14 @@ CITATIONS = MappingProxyType(
   volume    = {306},
   year      = {2026},
   note      = {arXiv:2606.11391}
+}""",
+        "lec": r"""@inproceedings{wang2026lec,
+  title     = {{LEC}: Linear Expectation Constraints for Selection-Conditioned Risk Control in
+               Selective Prediction and Routing Systems},
+  author    = {Wang, Z. and Aniri and Chen, T. and Zhang, Y. and Shen, H. T. and Shi, X. and Xu, K.},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2026},
+  note      = {arXiv:2512.01556}
 }""",
         "heartpy": r"""@article{vangent2019heartpy,
   title   = {{HeartPy}: A novel heart rate algorithm for the analysis of noisy signals},
