@@ -25,6 +25,14 @@ app = typer.Typer(
 )
 
 
+trust_app = typer.Typer(
+    help="Accept, or withhold, answers by a score, with a guarantee that is named exactly.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(trust_app, name="trust")
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from foretell import __version__
@@ -149,3 +157,95 @@ def demo(
     from foretell.app.demo import run
 
     run(out, as_json=json)
+
+
+@trust_app.command()
+@guarded
+def calibrate(
+    scores: Annotated[Path, typer.Argument(help="Labelled cases: a table with a header.")],
+    alpha: Annotated[float, typer.Option("--alpha", help="Share of wrong ones to stay below.")],
+    out: Annotated[Path, typer.Option("--out", help="New JSON file for the rule.")],
+    unlabeled_scores: Annotated[
+        Path | None,
+        typer.Argument(help="For fdr: unlabelled cases, a table with the same score."),
+    ] = None,
+    guarantee: Annotated[
+        str | None,
+        typer.Option(
+            "--guarantee",
+            help="pac, fdr, marginal, plugin_corrected or plugin; default pac, "
+            "or fdr with unlabelled cases.",
+        ),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option("--delta", help="For pac: probability that the promise fails.")
+    ] = 0.1,
+    score: Annotated[
+        str | None,
+        typer.Option("--score", help="Column of the score, as name or name@version."),
+    ] = None,
+    errors: Annotated[
+        str | None,
+        typer.Option("--errors", help="Column that is 1 where the answer is wrong, else 0."),
+    ] = None,
+    direction: Annotated[
+        str, typer.Option("--direction", help="lower_is_surer or higher_is_surer.")
+    ] = "lower_is_surer",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Find the threshold of a score that keeps a share of wrong answers, and certify it."""
+    from foretell.app.command_trust import CalibrationRequest, run
+
+    run(
+        CalibrationRequest(
+            scores=scores,
+            out=out,
+            alpha=alpha,
+            unlabeled_scores=unlabeled_scores,
+            guarantee=guarantee,
+            delta=delta,
+            score=score,
+            errors=errors,
+            direction=direction,
+        ),
+        as_json=json,
+    )
+
+
+@trust_app.command()
+@guarded
+def apply(
+    rule: Annotated[Path, typer.Argument(help="The JSON file of a rule.")],
+    new: Annotated[Path, typer.Argument(help="New cases: a table with the score of the rule.")],
+    out: Annotated[Path, typer.Option("--out", help="New table: the same, with decisions.")],
+    score: Annotated[
+        str | None,
+        typer.Option("--score", help="Which score the table holds, as name or name@version."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Accept or withhold every case of a table, and say whether the rule covers such cases."""
+    from foretell.app.command_trust_apply import run
+
+    run(rule, new, out, score=score, as_json=json)
+
+
+@trust_app.command()
+@guarded
+def report(
+    rule: Annotated[Path, typer.Argument(help="The JSON file of a rule.")],
+    scores: Annotated[Path, typer.Argument(help="The labelled cases that it was made from.")],
+    out: Annotated[Path, typer.Option("--out", help="New HTML file.")],
+    new: Annotated[
+        Path | None, typer.Argument(help="New cases to compare with, labelled or not.")
+    ] = None,
+    errors: Annotated[
+        str | None,
+        typer.Option("--errors", help="Column that is 1 where the answer is wrong, else 0."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Write a page about a rule: risk against coverage, every guarantee, the certificate."""
+    from foretell.app.command_trust_report import run
+
+    run(rule, scores, out, new=new, errors=errors, as_json=json)

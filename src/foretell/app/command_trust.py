@@ -1,0 +1,195 @@
+"""``foretell trust calibrate``: from labelled scores to a certified rule, as a JSON file."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import typer
+
+from foretell.app.command_trust_table import Labelled, ScoreTable
+from foretell.app.words import number
+from foretell.core.errors import ArtifactError, DataError, ForetellWarning
+from foretell.trust.bounds import Guarantee
+from foretell.trust.decision import Certificate
+from foretell.trust.selective import ScoreIdentity, SelectiveThreshold
+from foretell.trust.selective.checks import inverse
+from foretell.trust.selective.feasible import SortedCases
+from foretell.trust.selective.identity import Direction
+
+SURER = {"lower_is_surer": "lower is surer", "higher_is_surer": "higher is surer"}
+
+
+@dataclass(frozen=True)
+class CalibrationRequest:
+    """The options of ``foretell trust calibrate``."""
+
+    scores: Path
+    out: Path
+    alpha: float
+    unlabeled_scores: Path | None = None
+    guarantee: str | None = None
+    delta: float = 0.1
+    score: str | None = None
+    errors: str | None = None
+    direction: str = "lower_is_surer"
+
+
+def run(request: CalibrationRequest, *, as_json: bool = False) -> SelectiveThreshold:
+    """Calibrate, write the rule, say what it promises."""
+    refuse_existing(request.out)
+    table = ScoreTable(
+        request.scores,
+        score=request.score,
+        errors=request.errors,
+        labelled=True,
+        fractional=request.guarantee == "marginal",
+    )
+    identity = _identity(request, table)
+    rule = SelectiveThreshold(
+        alpha=request.alpha,
+        guarantee=cast("Guarantee | None", request.guarantee),
+        delta=request.delta,
+        score=identity,
+    )
+    with heard() as said:
+        cases = table.all_labelled()
+        refuse_inverse(cases, identity, table.source)
+        pool = None
+        if request.unlabeled_scores is not None:
+            others = ScoreTable(request.unlabeled_scores, score=table.name)
+            identity.refuse_other(_named(identity, others))
+            pool = others.all_scores()
+        rule.fit(cases.scores, cases.errors, unlabeled_scores=pool)
+    said = repeats(cases, table) + said
+    rule.save(request.out)
+    for warning in said:
+        typer.echo(f"Warning: {warning}", err=True)
+    if as_json:
+        typer.echo(json.dumps(summary(rule, request.out, said), indent=2, ensure_ascii=False))
+    else:
+        typer.echo("\n".join([*describe(rule), "", f"Rule  {request.out}"]))
+    return rule
+
+
+def refuse_existing(out: Path) -> None:
+    """Never write over something."""
+    if out.exists():
+        raise ArtifactError(
+            f"{out} exists, and nothing was touched. Give a new name with --out, or remove it."
+        )
+
+
+def refuse_inverse(cases: Labelled, identity: ScoreIdentity, source: str) -> None:
+    """Refuse scores whose wrong answers are the surer ones: the direction is turned around."""
+    ordered = SortedCases.of(identity.sign * cases.scores, cases.errors)
+    if not ordered.binary or not inverse(ordered):
+        return
+    other = "higher_is_surer" if identity.direction == "lower_is_surer" else "lower_is_surer"
+    wrong, right = cases.scores[cases.errors > 0], cases.scores[cases.errors == 0]
+    raise DataError(
+        f"In {source} wrong answers look surer than right ones if {SURER[identity.direction]}: the "
+        f"median of {identity.name!r} is {number(float(np.median(wrong)))} where the answer is "
+        f"wrong and {number(float(np.median(right)))} where it is right. If {SURER[other]}, add: "
+        f"--direction {other}"
+    )
+
+
+def repeats(cases: Labelled, table: ScoreTable) -> list[str]:
+    """A warning where a case stands twice."""
+    if cases.repeats is None:
+        return []
+    n, first, later = cases.repeats
+    by = "" if table.id is None else f" by {table.layout.titles[table.id]!r}"
+    rows = "row repeats" if n == 1 else "rows repeat"
+    return [
+        f"{number(float(n), 9)} {rows} an earlier one{by} in {table.source}, for instance row "
+        f"{later} repeats row {first}. The same case twice makes the sample look larger than it "
+        "is, and the promise too good: keep one of each."
+    ]
+
+
+def describe(rule: SelectiveThreshold) -> list[str]:
+    """What a rule does and promises, in lines for a terminal."""
+    identity, certificate = rule.identity_, rule.certificate_
+    version = f", version {identity.version}" if identity.version else ""
+    return [
+        f"Rule for {identity.name!r}{version} ({SURER[identity.direction]}), guarantee "
+        f"{certificate.kind}, alpha {certificate.level:g}",
+        threshold_words(rule),
+        "",
+        *certificate_lines(certificate),
+    ]
+
+
+def threshold_words(rule: SelectiveThreshold) -> str:
+    """Where the threshold is and how much it accepts."""
+    if rule.threshold_ is None:
+        return "Nothing can be accepted: every answer is withheld."
+    side = "below" if rule.identity_.direction == "lower_is_surer" else "above"
+    low, high = rule.retention_interval_
+    where = "unlabelled" if rule.certificate_.kind == "fdr" else "calibration"
+    return (
+        f"Accept at or {side} {rule.threshold_:.6g}: {100 * rule.retention_:.1f} % of the {where} "
+        f"cases (between {100 * low:.1f} and {100 * high:.1f} % of new ones like them)."
+    )
+
+
+def certificate_lines(certificate: Certificate) -> list[str]:
+    """A certificate as lines."""
+    return [
+        certificate.statement,
+        "It holds if",
+        *(f"  - {assumption}" for assumption in certificate.assumptions),
+        f"Not accepted: {certificate.abstentions}",
+        *certificate.remarks,
+        f"Calibrated on {certificate.n} cases.",
+    ]
+
+
+def summary(rule: SelectiveThreshold, path: Path, said: list[str]) -> dict[str, Any]:
+    """A rule as one JSON object."""
+    content = rule.to_dict()
+    return {
+        "rule": path.as_posix(),
+        "score": content["score"],
+        "threshold": content["threshold"],
+        "retention": rule.retention_,
+        "retention_interval": list(rule.retention_interval_),
+        "certificate": content["certificate"],
+        "warnings": said,
+    }
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect the warnings of the library, to show them as lines."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ForetellWarning)
+        yield said
+    said += [str(w.message) for w in caught if issubclass(w.category, ForetellWarning)]
+
+
+def _identity(request: CalibrationRequest, table: ScoreTable) -> ScoreIdentity:
+    version = (request.score or "").partition("@")[2].strip()
+    if version and table.version and version != table.version:
+        raise DataError(
+            f"--score says version {version!r} of {table.name!r}, and the header of {table.source} "
+            f"says {table.version!r}. Leave out one, or correct it."
+        )
+    identity = ScoreIdentity(
+        table.name, version or table.version, cast("Direction", request.direction)
+    )
+    identity.check()
+    return identity
+
+
+def _named(identity: ScoreIdentity, table: ScoreTable) -> ScoreIdentity:
+    return ScoreIdentity(table.name, table.version or identity.version, identity.direction)
