@@ -1,4 +1,4 @@
-"""OSCMemory: what is stored comes back, what is not stored does not, and arithmetic is arithmetic."""
+"""OSCMemory: what is stored comes back, what is not does not, and arithmetic is arithmetic."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,8 @@ def test_forgetting_everything_leaves_only_rounding(make):
     memory.store_many(paths, list(range(10)), np.linspace(0.5, 2, 10))
     for n, path in enumerate(paths):
         memory.forget(path, n, weight=float(np.linspace(0.5, 2, 10)[n]))
-    assert len(memory) == 0 and memory.load_factor() < 1
+    assert len(memory) == 0
+    assert memory.load_factor() < 1
     assert np.abs(memory.scores(paths)).max() < 1e-5
 
 
@@ -78,11 +79,12 @@ def test_merging_is_the_same_as_storing_in_one(make):
     both.store_many([("a", n) for n in range(8)], list(range(8)))
     both.store_many([("b", n) for n in range(8)], list(range(4, 12)))
     if one.regime == "blocks" and one.binding == "carve":
-        with pytest.raises(ParameterError, match="(?s)different blocks.*embed"):
+        with pytest.raises(ParameterError, match=r"(?s)different blocks.*embed"):
             one.merge(two)
         return
     merged = one.merge(two)
-    assert merged is one and len(one) == 16
+    assert merged is one
+    assert len(one) == 16
     paths = [("a", 2), ("b", 6)]
     assert_allclose(one.scores(paths, range(12)), both.scores(paths, range(12)), atol=1e-5)
     assert [answer.filler for answer in one.recall_many(paths)] == [2, 10]
@@ -143,7 +145,8 @@ def test_a_full_memory_refuses_and_stores_nothing():
     before = memory._cells.copy()
     with pytest.raises(CapacityError, match=r"21 facts where 20.*predicted accuracy.*plan\(21"):
         memory.store_many([("more", n) for n in range(3)], ["x", "y", "z"])
-    assert len(memory) == 18 and (memory._cells == before).all()
+    assert len(memory) == 18
+    assert (memory._cells == before).all()
     assert "x" not in memory.vocabulary
     memory.forget((0,), 0)
     assert memory.store_many([("more", n) for n in range(3)], ["x", "y", "z"]) == 3
@@ -156,7 +159,8 @@ def test_a_full_memory_can_warn_instead():
     memory.store_many([(0,), (1,)], [0, 1])
     with pytest.warns(ForetellWarning, match=r"3 facts where 2.*accuracy"):
         memory.store((2,), 2)
-    assert len(memory) == 3 and memory.load_factor() == pytest.approx(1.5)
+    assert len(memory) == 3
+    assert memory.load_factor() == pytest.approx(1.5)
 
 
 def test_blocks_are_exact_until_they_are_full():
@@ -169,7 +173,8 @@ def test_blocks_are_exact_until_they_are_full():
     assert (scores.argmax(axis=1) == 5 * np.arange(16)).all()
     with pytest.raises(CapacityError, match=r"16 of the 16 places"):
         memory.store(("p", 16), 1)
-    assert len(memory) == 32 and memory.load_factor() == 1.0
+    assert len(memory) == 32
+    assert memory.load_factor() == 1.0
     assert memory.nbytes == 4 * 32**2 + 8 * 16
 
 
@@ -208,10 +213,12 @@ def test_candidates_narrow_the_question():
     memory.store("flag", True)
     memory.store("nothing", None)
     answer = memory.recall("colour", 2, ["red", "green"])
-    assert [c.filler for c in answer] == ["green", "red"] and len(answer) == 2
+    assert [c.filler for c in answer] == ["green", "red"]
+    assert len(answer) == 2
     assert memory.recall("flag").filler is True
     nothing = memory.recall("nothing")
-    assert nothing.found and nothing.filler is None
+    assert nothing.found
+    assert nothing.filler is None
     assert repr(nothing).startswith("Recollection(nothing = None")
 
 

@@ -82,7 +82,8 @@ def test_fillers_that_are_no_symbols(filler, message):
     memory = OSCMemory()
     with pytest.raises(DataError, match=message):
         memory.store("x", filler)
-    assert len(memory) == 0 and len(memory.vocabulary) == 0
+    assert len(memory) == 0
+    assert len(memory.vocabulary) == 0
 
 
 def test_a_filler_outside_a_closed_vocabulary():

@@ -24,7 +24,7 @@ MEMORIES = {
     "FHRR": (FHRRMemory, {"cells": 2048}),
     "Kronecker": (KroneckerMAPMemory, {}),
     "TPR": (TPRMemory, {}),
-    "TPR deep": (TPRMemory, {"role_dim": 8, "filler_dim": 64, "depth": 3}),
+    "TPR deep": (TPRMemory, {"role_dim": 64, "filler_dim": 64, "depth": 2}),
 }
 
 
@@ -77,7 +77,8 @@ def test_files_come_back_equal(make, tmp_path):
     memory = make(vocabulary=["x", 1, 1.5, True, None, b"z", ("t", 2)], capacity=50)
     memory.store_many([("p", n) for n in range(7)], list(memory.vocabulary))
     again = make.kind.load(memory.save(tmp_path / "memory"))
-    assert (again._cells == memory._cells).all() and again._cells.dtype == memory._cells.dtype
+    assert (again._cells == memory._cells).all()
+    assert again._cells.dtype == memory._cells.dtype
     assert repr(again) == repr(memory)
     assert again.recall_many([("p", n) for n in range(7)]) == memory.recall_many(
         [("p", n) for n in range(7)]
@@ -91,7 +92,8 @@ def test_merge_and_decay(make):
     two.store(("b",), "y")
     one.decay(0.5).merge(two)
     assert_allclose(one.recall(("a",), candidates=["x"]).score, 0.5, atol=0.35)
-    assert one.recall(("b",)).best.filler == "y" and len(one) == 2
+    assert one.recall(("b",)).best.filler == "y"
+    assert len(one) == 2
 
 
 def test_predicted_accuracy_is_what_is_measured(make):

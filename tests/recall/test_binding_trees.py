@@ -30,7 +30,9 @@ def test_a_nested_object_comes_back_as_it_was():
     memory = OSCMemory()
     added = memory.store(BOOKING)
     tree = memory.tree()
-    assert tree.value == BOOKING and tree.found and not tree.doubtful
+    assert tree.value == BOOKING
+    assert tree.found
+    assert not tree.doubtful
     assert tree.worst_p_value < 1e-6
     assert added == len(memory) == 19
     assert memory.recall("trip.legs[0].to").filler == "Paris"
@@ -59,7 +61,8 @@ def test_parts_are_forgotten_and_replaced():
     memory = OSCMemory()
     memory.store(BOOKING)
     assert memory.forget("trip.legs") == 6
-    assert memory.tree("trip").value == {"from": "London"} and not memory.tree("trip").doubtful
+    assert memory.tree("trip").value == {"from": "London"}
+    assert not memory.tree("trip").doubtful
     memory.replace("user", {"name": "Grace"})
     memory.replace("none", "something")
     expected = {**BOOKING, "user": {"name": "Grace"}, "trip": {"from": "London"}}
@@ -67,7 +70,8 @@ def test_parts_are_forgotten_and_replaced():
     memory.forget("user.name", "Grace")
     assert memory.tree("user").value == {}
     memory.forget(())
-    assert len(memory) == 0 and not memory.tree().found
+    assert len(memory) == 0
+    assert not memory.tree().found
 
 
 def test_merged_trees_are_the_union():
@@ -81,7 +85,8 @@ def test_a_schema_narrows_what_is_looked_for():
     memory = OSCMemory()
     memory.store({"a": 1, "b": 2})
     found = decode_tree(memory, schema=["a"])
-    assert found.value == {"a": 1} and found.doubtful == ("(root)",)
+    assert found.value == {"a": 1}
+    assert found.doubtful == ("(root)",)
     assert "doubtful at (root)" in repr(found)
 
 
@@ -90,7 +95,8 @@ def test_an_object_that_does_not_fit_leaves_the_memory_as_it_was():
     memory.store("x", 1)
     with pytest.raises(CapacityError):
         memory.store({"a": [1, 2, 3, 4]})
-    assert len(memory) == 1 and not memory.known_keys
+    assert len(memory) == 1
+    assert not memory.known_keys
     blocks = OSCMemory(regime="blocks", dim=16, kept=8)
     with pytest.raises(CapacityError, match="4 places"):
         blocks.store({"a": [1, 2, 3]})

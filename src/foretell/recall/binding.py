@@ -305,7 +305,8 @@ class OSCMemory(FactMemory):
         """C_c: the memory in the coordinates of one path, shape (s, ..., s)."""
         core = cells
         for frame in self._frames(key):
-            core = np.tensordot(core, frame, axes=([0], [0]))
+            rest = core.shape[1:]
+            core = (core.reshape(self.dim, -1).T @ frame).reshape(*rest, self.kept)
         return core
 
     # The exact regime -----------------------------------------------------------------------------

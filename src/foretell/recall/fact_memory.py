@@ -628,7 +628,7 @@ class FactMemory:
         score, squares, m = self._residual(cells, key, filler)
         if score <= _ROUNDING * self._peak or m < 2:
             return 1.0
-        square = float(np.mean(squares))
+        square = float(squares.sum()) / len(squares)
         left = max(square - score**2, 1e-14 * square)
         t = score * math.sqrt((m - 1) / left)
         return float(min(1.0, asked * stdtr(len(squares) * (m - 1), -t)))

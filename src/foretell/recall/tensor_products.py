@@ -6,7 +6,7 @@ Legend: n items or paths, V fillers, p order, d and s sizes of a mode. Factors h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,11 @@ def add_products(cells: NDArray[Any], factors: Rows, weights: Array) -> None:
     cells += (first.T @ rest).reshape(cells.shape)
 
 
-def contract(tensor: NDArray[Any], vectors: NDArray[Any]) -> Array:
+def contract(tensor: NDArray[Any], vectors: Iterable[NDArray[Any]]) -> Array:
     """The tensor contracted with a vector in each of its first modes."""
     left = tensor
     for vector in vectors:
-        left = np.tensordot(vector, left, axes=([0], [0]))
+        left = (vector @ left.reshape(len(vector), -1)).reshape(left.shape[1:])
     return np.asarray(left, dtype=np.float64)
 
 
@@ -56,7 +56,8 @@ def leave_one_out(tensor: NDArray[Any], factors: NDArray[Any]) -> tuple[float, A
     squares = np.empty(len(factors))
     score = 0.0
     for j, factor in enumerate(factors):
-        left = contract(np.moveaxis(tensor, j, -1), np.delete(factors, j, axis=0))
+        others = [factors[i] for i in range(len(factors)) if i != j]
+        left = contract(np.moveaxis(tensor, j, -1), others)
         squares[j] = float(left @ left)
         score = float(left @ factor)
     return score, squares
