@@ -111,7 +111,8 @@ CITATIONS = MappingProxyType(
         "lec": r"""@inproceedings{wang2026lec,
   title     = {{LEC}: Linear Expectation Constraints for Selection-Conditioned Risk Control in
                Selective Prediction and Routing Systems},
-  author    = {Wang, Z. and Aniri and Chen, T. and Zhang, Y. and Shen, H. T. and Shi, X. and Xu, K.},
+  author    = {Wang, Z. and Aniri and Chen, T. and Zhang, Y. and Shen, H. T. and Shi, X. and
+               Xu, K.},
   booktitle = {International Conference on Machine Learning (ICML)},
   year      = {2026},
   note      = {arXiv:2512.01556}
