@@ -345,14 +345,15 @@ class GraphBackend:
         """Rows (q, count) with the highest votes among those that the walk meets."""
         codes = view.columns["codes"]
         codes = Rows(codes.blocks, view.n, codes.shift)
-        alive, ef = request.alive, request.count
+        alive = request.alive
+        live = view.n if alive is None else int(alive.sum())
+        ef = request.count * view.n // live  # removed rows take their share of the walk
         while True:
             rows, _, _ = state.search_tables(codes, request.tables.entries, ef, ef)
             if alive is not None:
                 rows = np.where((rows >= 0) & alive[rows], rows, -1)
                 order = np.argsort(rows < 0, axis=1, kind="stable")
                 rows = np.take_along_axis(rows, order, 1)
-            live = view.n if alive is None else int(alive.sum())
             if (rows >= 0).sum(axis=1).min() >= min(request.least, live) or ef >= view.n:
                 return rows[:, : request.count]
             ef = min(2 * ef, max(view.n, request.count))

@@ -106,7 +106,7 @@ class Links:
         found = np.full((q, count), -1, np.int64)
         distances = np.full((q, count), np.inf, np.float32)
         n = min(self.n, len(rows))
-        if n == 0:
+        if n == 0 or self.entry >= n:  # a given graph, whose rows are not all there yet
             return found, -distances, np.zeros(q, np.int64)
         seen = _seen(self.base.shape[0])
         scored, _EPOCHS.epoch = kernels.search(

@@ -469,6 +469,43 @@ class SketchIndex:
         rows = self._candidates(snapshot, plans, min(budget, snapshot.live), 1)
         return _named(snapshot.view, rows)
 
+    def second_stage(
+        self, Q: ArrayLike, budget: int
+    ) -> tuple[
+        list[NDArray[np.float64]], list[NDArray[np.float64]], list[NDArray[np.float64]], Any
+    ]:
+        """For planning: exact cosines, estimates and their errors of all candidates, and their ids.
+
+        Each a list with one array per query, in the order of the estimates.
+        """
+        snapshot = self._snapshot
+        self._check_search(snapshot, 1, budget, True, None)
+        plans = self.decoder.prepare_many(self.sketch, Q)
+        units = self.sketch.normalised_queries(_quiet(Q)).astype(np.float32)
+        out: tuple[list[Any], ...] = ([], [], [], [])
+        found = self._candidates(snapshot, plans, min(budget, snapshot.live), 1)
+        for unit, plan, some in zip(units, plans, found, strict=True):
+            rows, rho, error = self._estimates(snapshot.view, plan, some[some >= 0])
+            exact = snapshot.view.columns["vectors"].take(rows).astype(np.float32) @ unit
+            for part, values in zip(out, (exact, rho, error, rows), strict=True):
+                part.append(values)
+        exacts, estimates, errors, row_lists = out
+        return exacts, estimates, errors, [_named(snapshot.view, rows) for rows in row_lists]
+
+    def view(self) -> tuple[TableView, NDArray[np.bool_] | None]:
+        """Columns as they are now, and which rows are not removed (None: all)."""
+        return self._snapshot.view, self._snapshot.alive
+
+    def _estimates(
+        self, view: TableView, plan: QueryPlan, rows: Ids
+    ) -> tuple[Ids, NDArray[np.float64], NDArray[np.float64]]:
+        """Rows by falling estimate, the estimates, and their standard errors."""
+        norms = view.columns["norms"].take(rows).ravel() if "norms" in view.columns else None
+        rho = self.decoder.score(plan, view.columns["codes"].take(rows), norms)
+        error = self.decoder.standard_error(plan, rho, norms)
+        order = np.argsort(-rho, kind="stable")
+        return rows[order], rho[order], error[order]
+
     def _candidates(
         self, snapshot: _Snapshot, plans: list[QueryPlan], budget: int, least: int
     ) -> Ids:
@@ -511,20 +548,16 @@ class SketchIndex:
         k: int,
         gate: float | None,
     ) -> tuple[Ids, NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        columns = snapshot.view.columns
         rows = np.full((len(plans), k), -1, np.int64)
         cosines, errors = np.full(rows.shape, np.nan), np.full(rows.shape, np.nan)
         reads = np.zeros(len(plans), np.int64)
         for q, (plan, found) in enumerate(zip(plans, candidates, strict=True)):
-            some = found[found >= 0]
-            norms = columns["norms"].take(some).ravel() if "norms" in columns else None
-            rho = self.decoder.score(plan, columns["codes"].take(some), norms)
-            error = self.decoder.standard_error(plan, rho, norms)
-            order = np.argsort(-rho, kind="stable")
-            some, rho, error = some[order], rho[order], error[order]
+            some, rho, error = self._estimates(snapshot.view, plan, found[found >= 0])
             if gate is not None:
                 upper = rho + gate * error
-                some, rho, reads[q] = gated(columns["vectors"], units[q], some, upper, k)
+                some, rho, reads[q] = gated(
+                    snapshot.view.columns["vectors"], units[q], some, upper, k
+                )
                 error = np.zeros(len(some))
             best = min(k, len(some))
             rows[q, :best], cosines[q, :best] = some[:best], rho[:best]
