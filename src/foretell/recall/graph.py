@@ -67,7 +67,7 @@ class Links:
         ----------
         codes : Rows (n, B)
         tables : array (q, B, 256), int16
-            From :func:`quantised_tables`.
+            Entries of `backends.Tables`.
         ef : int
             Size of the pool: more finds more and takes longer.
         count : int
@@ -116,23 +116,6 @@ class Links:
             np.empty(self.base.shape[1], np.int64), found, distances,
         )  # fmt: skip
         return found, -distances, scored
-
-
-def quantised_tables(tables: NDArray[np.floating[Any]]) -> tuple[NDArray[np.int16], Any]:
-    """Byte tables (q, B, 256) as 16-bit numbers, and their scale (q,): 24 kB instead of 48.
-
-    Half a step of rounding for each byte is at most 1 / 65534 of the largest entry, far below the
-    noise of the signs.
-
-    Examples
-    --------
-    >>> whole, scale = quantised_tables(np.array([[[-1.0, 0.5]]]))
-    >>> whole.tolist(), float(scale[0] * 32767)
-    ([[[-32767, 16384]]], 1.0)
-    """
-    largest = np.abs(tables).max(axis=(1, 2))
-    scale = np.where(largest > 0, largest, 1.0) / np.iinfo(np.int16).max
-    return np.rint(tables / scale[:, None, None]).astype(np.int16), scale
 
 
 class Graph:
