@@ -9,7 +9,7 @@ from foretell.trust.selective.curves import (
     risk_coverage_curve,
 )
 from foretell.trust.selective.estimator import SelectiveEstimator
-from foretell.trust.selective.floor import choose_min_retention
+from foretell.trust.selective.floor import choose_min_retention, choose_thresholds
 from foretell.trust.selective.identity import ScoreIdentity, ScoreProfile, ScoreShift, ScoreTally
 from foretell.trust.selective.threshold import Performance, SelectiveThreshold, as_errors
 
@@ -27,6 +27,7 @@ __all__ = [
     "as_errors",
     "certificate_table",
     "choose_min_retention",
+    "choose_thresholds",
     "plot_risk_coverage",
     "plot_routes",
     "risk_coverage_curve",

@@ -8,7 +8,7 @@ A rule accepts u <= threshold, so that equal scores are treated alike.
     plugin_corrected  E_k + 1 <= alpha k / B(n, k0), k >= k0
     marginal          E_k + 1 <= alpha (n + 1)
     pac               E_k <= q_k, the minP boundary, k >= k0; or, for any order of the scores,
-                      exact tests on a fixed schedule of k
+                      exact tests on a fixed schedule of k, or at thresholds given beforehand
     fdr               1 + V(u) <= alpha (n + 1) A(u) / m, where V counts wrong calibration cases and
                       A unlabelled cases up to u
 """
@@ -115,6 +115,27 @@ def pac_any(cases: SortedCases, alpha: float, delta: float, k0: int) -> Choice |
             threshold = math.inf if k == cases.n else float(np.nextafter(cuts[at], -np.inf))
             return Choice(threshold, k, cases.n, loss)
     return None
+
+
+def pac_sequence(
+    cases: SortedCases, alpha: float, delta: float, thresholds: Array
+) -> Choice | None:
+    """Tests each at the level delta, from the surest threshold on, until the first that fails.
+
+    The thresholds were fixed without the calibration cases, so that each hypothesis is fixed and
+    the sequence keeps delta for any score: a mistake is first made at the first threshold that is
+    too high, and there with probability at most delta.
+    """
+    below = np.searchsorted(cases.u, thresholds, side="right")
+    losses = np.append(0.0, np.cumsum(cases.loss))[below]
+    best = None
+    for threshold, k, loss in zip(
+        thresholds.tolist(), below.tolist(), losses.tolist(), strict=True
+    ):
+        if k == 0 or _pvalue(loss, k, alpha, cases.binary) > delta:
+            break
+        best = Choice(threshold, k, cases.n, loss)
+    return best
 
 
 def schedule(n: int, k0: int) -> Integers:

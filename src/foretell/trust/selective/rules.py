@@ -31,6 +31,7 @@ PARAMETERS = (
     "min_retention",
     "min_accept",
     "assume_monotone",
+    "test_at",
     "direction",
 )
 RESULTS = (
@@ -164,6 +165,8 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return np.asarray(value).tolist()
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -15,6 +15,7 @@ IID = "calibration and new cases are independent draws from one law"
 EXCHANGEABLE = "calibration and new cases are exchangeable"
 FIXED = "the score and the answers were fixed before the calibration cases were looked at"
 LABELS = "the calibration labels say what counts as wrong"
+GIVEN = "the thresholds to test were chosen without the calibration cases"
 MONOTONE = "the probability of being wrong does not fall as the score becomes less sure"
 WITHHELD = "They are withheld (or passed on)"
 WIDE = 10  # fewest accepted cases for which the factor B is worth stating
@@ -29,12 +30,13 @@ def certificate(
     delta: float,
     k0: int,
     assume_monotone: bool,
+    given: bool,
     pool: int | None,
 ) -> Certificate:
     """The certificate of a calibrated threshold, or of the fact that there is none."""
     a, loss = f"{alpha:.6g}", "wrong" if cases.binary else "lost (mean loss)"
     statement, assumptions, remarks = _words(
-        guarantee, a, loss, alpha, delta, cases.n, k0, assume_monotone, pool
+        guarantee, a, loss, alpha, delta, cases.n, k0, assume_monotone, given, pool
     )
     counted = {
         "pac": "; the statement is about the accepted ones only.",
@@ -70,10 +72,11 @@ def _words(
     n: int,
     k0: int,
     assume_monotone: bool,
+    given: bool,
     pool: int | None,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     if guarantee == "pac":
-        order = (MONOTONE,) if assume_monotone else ()
+        order = (GIVEN,) if given else (MONOTONE,) if assume_monotone else ()
         return (
             f"With probability at least {1 - delta:.6g} over the draw of the calibration cases, at "
             f"most a share of {a} of the cases that the threshold accepts is {loss}.",

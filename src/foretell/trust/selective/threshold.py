@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -94,6 +95,10 @@ class SelectiveThreshold(BaseEstimator):
     assume_monotone : bool
         For "pac": whether less sure answers are at least as often wrong, in truth. If you cannot
         assume that, False gives a smaller threshold that holds for any score.
+    test_at : sequence of numbers, optional
+        For "pac": thresholds that were chosen **without the calibration cases**, for instance by
+        `choose_thresholds` on others. They are tested from the surest on, until the first that
+        fails. Holds for any score, and is the strongest of the three ways of "pac".
     score : str or ScoreIdentity
         Name of the score, remembered by the rule. Give a ScoreIdentity for a version as well.
     direction : {"lower_is_surer", "higher_is_surer"}
@@ -134,6 +139,7 @@ class SelectiveThreshold(BaseEstimator):
         min_retention: float | None = None,
         min_accept: int | None = None,
         assume_monotone: bool = True,
+        test_at: Sequence[float] | None = None,
         score: str | ScoreIdentity = "score",
         direction: Direction = "lower_is_surer",
     ) -> None:
@@ -143,6 +149,7 @@ class SelectiveThreshold(BaseEstimator):
         self.min_retention = min_retention
         self.min_accept = min_accept
         self.assume_monotone = assume_monotone
+        self.test_at = test_at
         self.score = score
         self.direction = direction
 
@@ -173,7 +180,8 @@ class SelectiveThreshold(BaseEstimator):
             Naming the row, or the argument.
         """
         guarantee = self._validated(unlabeled_scores is not None)
-        fractional = guarantee == "marginal" or (guarantee == "pac" and not self.assume_monotone)
+        any_score = not self.assume_monotone or self.test_at is not None
+        fractional = guarantee == "marginal" or (guarantee == "pac" and any_score)
         raw = checks.scores_array(scores)
         losses = checks.errors_array(errors, raw.size, fractional=fractional)
         pool = None if unlabeled_scores is None else self._pool(guarantee, unlabeled_scores)
@@ -197,6 +205,7 @@ class SelectiveThreshold(BaseEstimator):
             delta=self.delta,
             k0=k0,
             assume_monotone=self.assume_monotone,
+            given=self.test_at is not None,
             pool=None if pool is None else int(pool.size),
         )
         return self
@@ -343,6 +352,10 @@ class SelectiveThreshold(BaseEstimator):
             )
         if self.min_accept is not None:
             check_count("min_accept", self.min_accept)
+        if self.test_at is not None and guarantee != "pac":
+            raise ParameterError(
+                f"test_at is used by guarantee='pac' only, and this is {guarantee!r}. Leave it out."
+            )
         share = self.min_retention
         if share is not None and not (isinstance(share, (int, float)) and 0 <= share <= 1):
             raise ParameterError(f"min_retention={share!r} is not a share between 0 and 1.")
@@ -357,6 +370,11 @@ class SelectiveThreshold(BaseEstimator):
         pool = self._identity().sign * checks.scores_array(values, "unlabeled_scores")
         rules.warn_if_small_pool(pool.size, self.alpha)
         return np.sort(pool)
+
+    def _thresholds(self) -> Array:
+        """The thresholds to test, on the scale where lower is surer, from the surest on."""
+        values = checks.scores_array(np.asarray(self.test_at), "test_at")
+        return np.unique(self.identity_.sign * values)
 
     def _floor(self, guarantee: Guarantee, n: int, pool: int | None) -> int:
         """k0: fewest accepted cases, of the pool for "fdr", else of the calibration."""
@@ -380,6 +398,8 @@ class SelectiveThreshold(BaseEstimator):
         if guarantee == "fdr":
             assert pool is not None
             return feasible.fdr(cases.u[cases.loss > 0], cases.n, pool, self.alpha, k0)[0]
+        if guarantee == "pac" and self.test_at is not None:
+            return feasible.pac_sequence(cases, self.alpha, self.delta, self._thresholds())
         if guarantee == "pac":
             method = feasible.pac_monotone if self.assume_monotone else feasible.pac_any
             return method(cases, self.alpha, self.delta, k0)
