@@ -65,7 +65,8 @@ def folder() -> Path:
     if not given:
         print(
             "skipped: name the folder that holds ml-100k/ as the first argument or in "
-            "FORETELL_DATA:\n  pip download recbole --no-deps && unzip recbole*.whl 'recbole/dataset_example/*'\n"
+            "FORETELL_DATA:\n  pip download recbole --no-deps\n"
+            "  unzip recbole*.whl 'recbole/dataset_example/*'\n"
             "  FORETELL_DATA=recbole/dataset_example make bench METHOD=coral"
         )
         raise SystemExit(0)

@@ -120,7 +120,8 @@ def main() -> None:
             print(name, {k: round(v[0], 3) for k, v in result.items()})
         return
     names = ["ranker alone", *OURS, "published x 1"]
-    names += [f"{family} {knob}" for family, knobs in GRID.items() for knob in knobs]
+    grid = [f"{family} {knob}" for family, knobs in GRID.items() for knob in knobs]
+    names += sorted(grid, key=lambda name: name not in ("MMR 0.7", "Steck 0.7", "DPP 0.2"))
     jobs = [
         {"path": path, "world": world, "name": name, "judge": "as believed", "seeds": list(SEEDS)}
         for name in names
@@ -129,11 +130,11 @@ def main() -> None:
     judges = ("fitted, decay x 0.5", "fitted, decay x 2", "same, decay x 0.5", "same, decay x 2")
     jobs += [
         {"path": path, "world": world, "name": name, "judge": judge, "seeds": list(SEEDS)}
-        for name in ("barrier + MMR", "barrier")
+        for name in ("barrier + MMR",)
         for judge in judges
         for world in WORLDS[:1]
     ]
-    results = run_jobs("coral_loop", play, jobs, workers=1)
+    results = run_jobs("coral_loop", play, jobs, workers=2)
     found = {(j["world"], j["name"], j["judge"]): r for j, r in zip(jobs, results, strict=True)}
     write_result(
         "coral_loop",
@@ -209,7 +210,7 @@ KEYS = ("clicks", "violations")
 
 def decay_table(found: dict[Any, Any], judges: tuple[str, ...]) -> dict[str, Any]:
     rows = []
-    for name in ("barrier", "barrier + MMR"):
+    for name in ("barrier + MMR",):
         for judge in judges:
             rate = np.array(found[WORLDS[0], name, judge]["violations"])
             rows.append([f"{name}; world {judge}", paired(rate)])

@@ -1,4 +1,4 @@
-"""Filling slates greedily: the best remaining item of each kind, slot by slot, for a whole batch.
+"""Filling slates greedily, slot by slot, for a whole batch: one compiled pass over the candidates.
 
 Legend: B users, n candidates, K kinds, k slots.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from foretell.trust.diversify import SlateCosts
@@ -19,32 +20,34 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Each user's candidates, best first, cut to the pool.
+    """Each user's candidates, cut to the pool, in the caller's order.
 
     ``columns`` says where in the caller's arrays a candidate stands; ``z`` is its standardised
     score, -inf where the caller forbade it.
     """
 
     columns: Index  # (B, n)
-    z: Array  # (B, n), not increasing along a row
+    z: Array  # (B, n)
     kinds: Index  # (B, n)
 
     @classmethod
     def of(cls, scores: Array, kinds: Index, allowed: Flags | None, pool: int) -> Candidates:
         value = scores if allowed is None else np.where(allowed, scores, -np.inf)
-        n = value.shape[1]
-        if pool < n:
-            top = np.argpartition(-value, pool - 1, axis=1)[:, :pool]
-            top.sort(axis=1)  # so that equal scores keep the caller's order
-            value = np.take_along_axis(value, top, axis=1)
-        order = np.argsort(-value, axis=1, kind="stable")
-        value = np.take_along_axis(value, order, axis=1)
-        columns = order if pool >= n else np.take_along_axis(top, order, axis=1)
-        kind = kinds[columns] if kinds.ndim == 1 else np.take_along_axis(kinds, columns, axis=1)
-        return cls(columns, _standardised(value), kind)
+        B, n = value.shape
+        if pool >= n:
+            every = np.broadcast_to(np.arange(n), (B, n))
+            return cls(every, standardised(value), np.broadcast_to(kinds, (B, n)))
+        top = np.argpartition(-value, pool - 1, axis=1)[:, :pool]
+        top.sort(axis=1)  # so that equal scores keep the caller's order
+        kind = kinds[top] if kinds.ndim == 1 else np.take_along_axis(kinds, top, axis=1)
+        return cls(top, standardised(np.take_along_axis(value, top, axis=1)), kind)
+
+    def best(self, k: int) -> Index:
+        """Places of the k highest scores, best first, shape (B, k): what the ranker would show."""
+        return np.argsort(-self.z, axis=1, kind="stable")[:, :k]
 
 
-def _standardised(value: Array) -> Array:
+def standardised(value: Array) -> Array:
     """Scores minus their mean, over their standard deviation, per row; -inf stays."""
     finite = np.isfinite(value)
     count = np.maximum(finite.sum(1, keepdims=True), 1)
@@ -52,8 +55,7 @@ def _standardised(value: Array) -> Array:
     mean = kept.sum(1, keepdims=True) / count
     centred = np.where(finite, value - mean, 0.0)
     spread = np.sqrt((centred**2).sum(1, keepdims=True) / count)
-    scale = np.abs(mean) + np.abs(kept).max(axis=1, keepdims=True)
-    level = spread <= 1e-12 * scale
+    level = spread <= 1e-12 * np.abs(kept).max(axis=1, keepdims=True)
     return np.where(finite, centred / np.where(level, 1.0, spread), -np.inf)
 
 
@@ -70,43 +72,40 @@ def filled(
     candidates: Candidates, k: int, score_weight: float, variety: SlateCosts, prices: Prices
 ) -> tuple[Index, Index]:
     """Places in the candidates and kinds of the k chosen, both (B, k)."""
-    B, _ = candidates.z.shape
-    K = prices.penalty.shape[1]
-    small = np.int16 if K <= np.iinfo(np.int16).max else np.int64  # 16 bits are sorted by radix
-    by_kind = np.argsort(candidates.kinds.astype(small), axis=1, kind="stable")
-    z = np.take_along_axis(candidates.z, by_kind, axis=1)
-    row = np.arange(B)
-    total = _counts(candidates.kinds, K)
-    size = _counts(candidates.kinds, K, np.isfinite(candidates.z))
-    start = np.cumsum(total, axis=1) - total
-    used = np.zeros((B, K), dtype=np.int64)
+    B = candidates.z.shape[0]
+    left = candidates.z.copy()
     chosen, kinds = np.empty((B, k), dtype=np.int64), np.empty((B, k), dtype=np.int64)
-    last = z.shape[1] - 1
+    fenced = prices.barred is not None and prices.lookahead is not None
+    barred = prices.barred if fenced else np.zeros((1, 1), dtype=np.bool_)
+    lookahead = prices.lookahead if fenced else np.zeros((1, 1))
     for slot in range(k):
-        left = used < size
-        best = np.take_along_axis(z, np.minimum(start + used, last), axis=1)
-        value = score_weight * (np.where(left, best, 0.0) - prices.penalty) - variety.costs()
-        value = np.where(left, value, -np.inf)
-        if prices.barred is not None and prices.lookahead is not None:
-            value = _fenced(value, left, prices.barred, prices.lookahead)
-        kind = value.argmax(1)
-        chosen[:, slot] = by_kind[row, start[row, kind] + used[row, kind]]
-        kinds[:, slot] = kind
-        used[row, kind] += 1
-        variety.take(kind)
+        cost = variety.costs() + score_weight * prices.penalty
+        place = _best_left(left, candidates.kinds, score_weight, cost, fenced, barred, lookahead)
+        chosen[:, slot] = place
+        kinds[:, slot] = candidates.kinds[np.arange(B), place]
+        variety.take(kinds[:, slot])
     return chosen, kinds
 
 
-def _fenced(value: Array, left: Flags, barred: Flags, lookahead: Array) -> Array:
-    """Barred kinds out while another is left; the barred one of least lookahead otherwise."""
-    inside = left & ~barred
-    some = inside.any(1, keepdims=True)
-    return np.where(some, np.where(inside, value, -np.inf), np.where(left, -lookahead, -np.inf))
+@njit(cache=True)
+def _best_left(left, kinds, weight, cost, fenced, barred, lookahead):  # type: ignore[no-untyped-def]
+    """The candidate of each row to take next; takes it out by setting its score to -inf.
 
-
-def _counts(kinds: Index, K: int, counted: Flags | None = None) -> Index:
-    """Candidates of each kind, shape (B, K), of all or of the marked ones."""
-    B = kinds.shape[0]
-    flat = kinds + K * np.arange(B)[:, None]
-    kept = flat.ravel() if counted is None else flat[counted]
-    return np.bincount(kept, minlength=B * K).reshape(B, K)
+    With a fence, candidates of kinds that are not barred come first; among barred ones the least
+    lookahead wins, and the score decides between equals.
+    """
+    B, n = left.shape
+    place = np.empty(B, dtype=np.int64)
+    for b in range(B):
+        best, found, best_rank = -np.inf, -1, np.inf
+        for i in range(n):
+            if left[b, i] == -np.inf:
+                continue
+            kind = kinds[b, i]
+            value = weight * left[b, i] - cost[b, kind]
+            rank = lookahead[b, kind] if fenced and barred[b, kind] else -np.inf
+            if rank < best_rank or (rank == best_rank and value > best) or found < 0:
+                best, found, best_rank = value, i, rank
+        place[b] = found
+        left[b, found] = -np.inf
+    return place

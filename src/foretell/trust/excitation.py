@@ -138,7 +138,7 @@ class ExcitationModel(BaseEstimator):
         prior_strength: float | str = 50.0,
         kind: str = "full",
         rank: int = 2,
-        n_iterations: int = 12,
+        n_iterations: int = 40,
         validation: float = 0.2,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:

@@ -24,7 +24,9 @@ that are updated in use; one scale for scores and penalties; slates that are not
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
 from foretell.core import DataError, NotFittedError, ParameterError
+from foretell.trust._exposure_files import opened, saved
 from foretell.trust._limits import checked_settings, limits_of_users, refuse_infeasible
 from foretell.trust._slates import Candidates, Prices, filled
 from foretell.trust.bounds import binomial_upper
@@ -249,14 +252,17 @@ class ExposureRegulator(BaseEstimator):
         shown = _labels_at(ids, np.take_along_axis(candidates.columns, place, axis=1), value.shape)
         if not return_reasons:
             return shown[0] if one else shown
-        plain_kind = candidates.kinds[:, :k]
+        plain = candidates.best(k)
+        plain_kind = np.take_along_axis(candidates.kinds, plain, axis=1)
         relative = ahead / limit[:, None]
         barrier = self.mode == "barrier"
         chosen_ahead = np.take_along_axis(relative, kind, axis=1)
         return Slate(
             items=shown,
             columns=np.take_along_axis(candidates.columns, place, axis=1),
-            plain=_labels_at(ids, candidates.columns[:, :k], value.shape),
+            plain=_labels_at(
+                ids, np.take_along_axis(candidates.columns, plain, axis=1), value.shape
+            ),
             relative=idle / limit,
             ahead=chosen_ahead,
             ahead_plain=np.take_along_axis(relative, plain_kind, axis=1),
@@ -307,6 +313,28 @@ class ExposureRegulator(BaseEstimator):
             known = main >= 0
             self.cells_.update(main[known], before[known], violated[known])
         return Feedback(D, violated, self.weight_[rows].copy())
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the regulator and the state of every user to a folder (see `Artifact`).
+
+        Groups of users are kept as each user's limit; updating the model later needs its log.
+        """
+        self._require_fitted()
+        return saved(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> ExposureRegulator:
+        """Go on where ``save`` left off.
+
+        Examples
+        --------
+        >>> log = EventLog.from_columns([1] * 400, [0, 0, 0, 0, 1, 1, 1, 1] * 50)
+        >>> regulator = ExposureRegulator(ExcitationModel(decay=0.5), rho=1.2).fit(log)
+        >>> again = ExposureRegulator.load(regulator.save("feed"))
+        >>> bool((again.state_.S_ == regulator.state_.S_).all())
+        True
+        """
+        return opened(path)
 
     def _prices(self, rows: Index, idle: Array, ahead: Array, M_KC: Array | None) -> Prices:
         limit = self.limit_[rows][:, None]

@@ -160,8 +160,8 @@ class SimulatedUsers:
         preference[row, kind[row, choice[row]]] += self.drift
         if self.shock_step == state.step and self.shock is not None:
             preference = 0.5 * preference + 0.5 * self.shock
-        shown = np.zeros_like(preference)
-        np.add.at(shown, (np.arange(slate.shape[0])[:, None], kind), 1.0 / slate.shape[1])
+        cell = (kind + C * np.arange(slate.shape[0])[:, None]).ravel()
+        shown = np.bincount(cell, minlength=preference.size).reshape(-1, C) / slate.shape[1]
         exposure = (1.0 - self.memory) * state.exposure + self.memory * shown
         after = replace(state, preference=preference, exposure=exposure, step=state.step + 1)
         return Transition(after, np.where(clicked, choice, -1), clicked.astype(np.float64))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import DataError, ParameterError
@@ -162,7 +163,8 @@ class SaturationState:
             For a category out of range or feedback that is not 0 or 1, naming the entry.
         """
         rows = self.rows(users)
-        if np.unique(rows).size != rows.size:
+        ordered = np.sort(rows)
+        if (ordered[1:] == ordered[:-1]).any():
             raise ParameterError(
                 "a user stands twice in one update. Call update once for each event, in order of "
                 "time."
@@ -210,10 +212,7 @@ class SaturationState:
         alpha = self._alpha if alpha is None else alpha
         jumps = alpha if kinds is None else alpha @ kinds.T
         faded = np.exp(-self.model.decay_ * dt) * (self.S_[rows] @ alpha.T) - self._slack[rows]
-        total = np.zeros((rows.size, jumps.shape[1]))
-        for k in range(self.n_categories):  # (B, C) at a time, so that big batches stay in cache
-            total += np.maximum(faded[:, k, None] + jumps[k], 0.0)
-        return total
+        return np.asarray(summed_excess(faded, np.ascontiguousarray(jumps)))
 
     def smallest_limit(self, rows: Rows | None = None) -> Array:
         """The least limit that every step can keep, whatever happened before, shape (B,).
@@ -271,6 +270,19 @@ class SaturationState:
         jumps = np.zeros((n, self.n_categories))
         jumps[np.arange(n), index] = active * ~nothing
         return jumps
+
+
+@njit(cache=True)
+def summed_excess(faded_BC, jumps_CK):  # type: ignore[no-untyped-def]
+    """Sum over categories of max(0, faded + jump), shape (B, K)."""
+    B, C = faded_BC.shape
+    K = jumps_CK.shape[1]
+    total = np.zeros((B, K))
+    for b in range(B):
+        for c in range(C):
+            for k in range(K):
+                total[b, k] += max(0.0, faded_BC[b, c] + jumps_CK[c, k])
+    return total
 
 
 def checked_memberships(memberships: NDArray[Any], n: int, n_categories: int) -> Array:
