@@ -192,7 +192,7 @@ def _rounded_tables(W: Array, bit_order: str) -> tuple[Codes, Array, Array]:
     return tables, steps, total / 2
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _scan(  # type: ignore[no-untyped-def]
     blocks, masks, tables, kept
 ):
@@ -227,7 +227,7 @@ def _scan(  # type: ignore[no-untyped-def]
     return keys, rows, counts
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _shrink(keys, rows, count, kept):  # type: ignore[no-untyped-def]
     """Keep the best, of equal sums the earlier rows; their number and the next threshold."""
     limit, equal = 0, kept  # the largest limit that at least `kept` sums reach, bit by bit
@@ -252,7 +252,7 @@ def _shrink(keys, rows, count, kept):  # type: ignore[no-untyped-def]
     return place, np.uint16(min(limit + 1, 65535))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _look_up_rows(blocks, rows, tables, votes):  # type: ignore[no-untyped-def]
     for i in range(rows.size):
         block, lane = rows[i] // LANES, rows[i] % LANES

@@ -131,7 +131,7 @@ def maximum_likelihood(y: Array) -> Array:
     return np.asarray(kappa / np.sqrt(1 + kappa**2))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _newton(y: Array, kappa: Array) -> None:
     """The concave log-likelihood's maximum for every row, with steps of at most one."""
     for c in range(y.shape[0]):
@@ -154,7 +154,7 @@ def _newton(y: Array, kappa: Array) -> None:
         kappa[c] = k
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _mills(z: float) -> float:
     """phi(z) / Phi(z), also far to the left, where both vanish."""
     if z > -20.0:

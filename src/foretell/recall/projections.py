@@ -60,7 +60,7 @@ def hadamard_project(X: Array, signs: Array, n_bits: int) -> Array:
     return out[:, :n_bits]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fast_hadamard(rows: Array) -> None:
     """Orthonormal Walsh-Hadamard transform of each row in place; the length is a power of two."""
     n, size = rows.shape

@@ -87,7 +87,7 @@ def checked_codes(codes: Codes, n_bits: int) -> Codes:
     return np.ascontiguousarray(array)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _look_up(codes: Codes, tables: Single, scores: Single) -> None:
     n, n_bytes = codes.shape
     for i in range(n):

@@ -1,0 +1,271 @@
+"""How many candidates a sketch needs: WordNet glosses and Vaswani abstracts, 384 dimensions.
+
+Truth is the exact top ten by cosine. A method ranks all documents by its own score; recall@C is the
+share of the truth among the first C, and C95 the smallest C with recall 95 %. Ties, which Hamming
+scores have many of, are broken at random. Peers: faiss IndexRaBitQ behind a random rotation, with
+unquantised queries, its best setting, and rabitqlib's 1-bit IvfIndex with one cluster; both keep
+factors beside the bits, so a sketch of equal bytes is in the table too. Five projection seeds;
+intervals by bootstrap over queries, all seeds together.
+"""
+
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np  # after the thread limits of _common
+from _common import run_jobs, write_result
+from _texts import Corpus, vaswani, wordnet
+
+from foretell.recall import CosineDecoder, SignSketch
+
+SEEDS, TOP, QUERIES = (0, 1, 2, 3, 4), 10, 200
+DEEP = 1000  # results asked of the peers; a document beyond counts as never found
+NEVER = 10**9
+BAND, SAMPLE = 0.2, 4000
+CORPORA = ("WordNet", "Vaswani")
+H, L, D, W = "hamming", "linear", "decorrelated", "llr"
+SKETCHES = tuple(  # name, projection, bits drawn, bits used, method
+    (f"{projection}, {used} bits, {method}", projection.lower(), drawn, used, method)
+    for projection, drawn, used, methods in (
+        ("Gaussian", 384, 128, (H, L, D, W)),
+        ("Gaussian", 384, 384, (H, L, D, W)),
+        ("orthogonal", 384, 128, (H, L, W)),
+        ("orthogonal", 384, 384, (H, L, W)),
+        ("orthogonal", 448, 448, (L, D, W)),
+        ("Hadamard", 384, 384, (D,)),
+    )
+    for method in methods
+)
+FAISS, RABITQLIB = "faiss IndexRaBitQ, rotated", "rabitqlib IvfIndex, 1 bit"
+
+
+@lru_cache(maxsize=1)
+def corpus(name: str) -> tuple[Corpus, Any, Any]:
+    """The corpus, the exact top ten (nq, 10), and all cosines (nq, n)."""
+    data = wordnet() if name == "WordNet" else vaswani()
+    data = Corpus(name, data.documents, data.queries[:QUERIES], data.relevant[:QUERIES])
+    cosines = data.queries @ data.documents.T
+    part = np.argpartition(-cosines, TOP, axis=1)[:, :TOP]
+    return data, part, cosines
+
+
+def measure(corpus_name: str, seed: int) -> dict[str, Any]:
+    """Ranks of the exact top ten and squared errors, for every method and one seed."""
+    data, truth, cosines = corpus(corpus_name)
+    generator = np.random.default_rng(1000 + seed)
+    sampled = generator.choice(len(data.documents), min(SAMPLE, len(data.documents)), False)
+    near = np.abs(cosines[:, sampled]) < BAND
+    result: dict[str, Any] = {"bytes": {}, "ranks": {}, "rmse": {}}
+    drawn: dict[tuple[str, int], Any] = {}
+    for name, projection, bits, used, method in SKETCHES:
+        if (projection, bits) not in drawn:
+            sketch = SignSketch(n_bits=bits, projection=projection, random_state=seed)
+            codes = sketch.fit(data.documents[:2]).transform(data.documents)
+            drawn = {(projection, bits): (sketch, codes)}
+        sketch, codes = drawn[projection, bits]
+        part = SignSketch.from_matrix(sketch.matrix_[:used])
+        plans = CosineDecoder(method).prepare_many(part, data.queries / norms(data.queries))
+        weights = np.stack([plan.weights for plan in plans]).astype(np.float32)
+        signs = np.unpackbits(codes[:, : used // 8], axis=1, bitorder="little")
+        votes = weights @ (signs.astype(np.float32) * 2 - 1).T
+        estimates = np.array([plan.scale for plan in plans])[:, None] * votes[:, sampled]
+        if method == H:
+            estimates = np.sin(np.pi / 2 * estimates)
+        errors = (estimates - cosines[:, sampled])[near] ** 2
+        result["bytes"][name] = used / 8
+        result["ranks"][name] = ranks(votes, truth, generator)
+        result["rmse"][name] = None if method == W else float(np.sqrt(errors.mean()))
+    for name, peer in ((FAISS, faiss_peer), (RABITQLIB, rabitqlib_peer)):
+        found, size = peer(data, seed)
+        result["bytes"][name], result["ranks"][name] = size, places(found, truth)
+        result["rmse"][name] = None
+    return result
+
+
+def norms(rows: Any) -> Any:
+    return np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def ranks(votes: Any, truth: Any, generator: np.random.Generator) -> list[list[int]]:
+    """Rank of every true neighbour, ties at random."""
+    out = np.empty(truth.shape, np.int64)
+    for q, row in enumerate(votes):
+        own = row[truth[q]]
+        for k, value in enumerate(own):
+            ties = int((row == value).sum())
+            out[q, k] = int((row > value).sum()) + 1 + generator.integers(ties)
+    return out.tolist()
+
+
+def places(found: Any, truth: Any) -> list[list[int]]:
+    """Rank of every true neighbour in a peer's results."""
+    out = []
+    for row, wanted in zip(found, truth, strict=True):
+        place = {int(document): k + 1 for k, document in enumerate(row)}
+        out.append([place.get(int(document), NEVER) for document in wanted])
+    return out
+
+
+def faiss_peer(data: Corpus, seed: int) -> tuple[Any, float]:
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    d = data.documents.shape[1]
+    rotation = faiss.RandomRotationMatrix(d, d)
+    rotation.init(seed + 1)
+    index = faiss.IndexRaBitQ(d, faiss.METRIC_INNER_PRODUCT)
+    index.qb = 0
+    whole = faiss.IndexPreTransform(rotation, index)
+    whole.train(data.documents)
+    whole.add(data.documents)
+    return whole.search(data.queries, DEEP)[1], float(index.code_size)
+
+
+def rabitqlib_peer(data: Corpus, seed: int) -> tuple[Any, float]:
+    import rabitqlib
+
+    n, d = data.documents.shape
+    index = rabitqlib.IvfIndex(d, n, 1, 1, "l2")
+    index.build(data.documents, data.documents.mean(axis=0, keepdims=True), np.zeros(n, np.uint32))
+    with tempfile.TemporaryDirectory() as folder:
+        index.save(str(Path(folder) / "index"))
+        size = sum(path.stat().st_size for path in Path(folder).iterdir()) / n
+    found = index.search(data.queries, DEEP, 1, high_accuracy=True)
+    ids = found[0] if np.issubdtype(np.asarray(found[0]).dtype, np.integer) else found[1]
+    return np.asarray(ids), round(size, 1)
+
+
+def budget(ranks: Any, recall: float) -> float:
+    flat = ranks.reshape(-1)
+    place = int(np.ceil(recall * flat.size)) - 1
+    return float(np.partition(flat, place)[place])
+
+
+class Comparison:
+    """Ranks (seeds, nq, 10) by method, and intervals over resampled queries."""
+
+    def __init__(self, results: list[dict[str, Any]], resamples: int = 500) -> None:
+        self.results = results
+        self.ranks = {
+            name: np.array([result["ranks"][name] for result in results], np.int64)
+            for name in results[0]["ranks"]
+        }
+        n = next(iter(self.ranks.values())).shape[1]
+        self.draws = np.random.default_rng(0).integers(n, size=(resamples, n))
+
+    def statistic(self, function: Any) -> tuple[float, float, float]:
+        """A function of {name: ranks}, with its interval."""
+        value = function(self.ranks)
+        draws = [function({k: v[:, d] for k, v in self.ranks.items()}) for d in self.draws]
+        low, high = np.quantile(draws, [0.025, 0.975])
+        return float(value), float(low), float(high)
+
+    def budget(self, name: str, recall: float = 0.95) -> tuple[float, float, float]:
+        return self.statistic(lambda r: np.mean([budget(seed, recall) for seed in r[name]]))
+
+    def ratio(self, ours: str, peer: str) -> tuple[float, float, float]:
+        def function(r: Any) -> Any:
+            pairs = zip(r[ours], r[peer], strict=True)
+            return np.mean([budget(a, 0.95) / budget(b, 0.95) for a, b in pairs])
+
+        return self.statistic(function)
+
+    def recall(self, name: str, minus: str | None = None) -> tuple[float, float, float]:
+        def function(r: Any) -> Any:
+            other = (r[minus] <= 100).mean() if minus else 0.0
+            return 100 * ((r[name] <= 100).mean() - other)
+
+        return self.statistic(function)
+
+    def rmse_ratio(self, ours: str, peer: str) -> tuple[float, float, float]:
+        values = [r["rmse"][ours] / r["rmse"][peer] for r in self.results]
+        return float(np.mean(values)), min(values), max(values)
+
+
+def shown(values: tuple[float, float, float], digits: int = 3) -> str:
+    middle, low, high = (
+        "never" if v >= NEVER / 100 else f"{v:.0f}" if v >= 100 else f"{v:.{digits}g}"
+        for v in values
+    )
+    return f"{middle} [{low}, {high}]"
+
+
+def table(comparison: Comparison, corpus_name: str) -> dict[str, Any]:
+    rows = []
+    for name in comparison.ranks:
+        rmse = [result["rmse"][name] for result in comparison.results]
+        rows.append(
+            [
+                name,
+                comparison.results[0]["bytes"][name],
+                shown(comparison.recall(name)),
+                shown(comparison.budget(name, 0.9)),
+                shown(comparison.budget(name)),
+                None if None in rmse else float(np.mean(rmse)),
+            ]
+        )
+    data, truth, cosines = corpus(corpus_name)
+    best = np.take_along_axis(cosines, truth, axis=1)
+    low, middle, high = np.quantile(best, [0.1, 0.5, 0.9])
+    return {
+        "columns": ["sketch and decoder", "bytes", "recall@100, %", "C90", "C95", "RMSE"],
+        "rows": rows,
+        "note": f"{len(data.documents)} documents, {len(data.queries)} queries, {len(SEEDS)} "
+        "projection seeds; 95 % intervals over queries. Cosines of the true top ten: 10/50/90 % = "
+        f"{low:.2f}/{middle:.2f}/{high:.2f}. RMSE over pairs with a cosine between -0.2 and 0.2.",
+    }
+
+
+def bars(by_corpus: dict[str, Comparison]) -> list[list[Any]]:
+    """The promises, each with its figure."""
+    words, papers = by_corpus["WordNet"], by_corpus["Vaswani"]
+    g, o = "Gaussian, {} bits, {}".format, "orthogonal, {} bits, {}".format
+    rows: list[list[Any]] = []
+    for m, bar in ((128, "0.60"), (384, "0.75")):
+        ratio = words.rmse_ratio(g(m, L), g(m, H))
+        rows.append([f"RMSE linear / hamming, Gaussian, {m} bits", "0.78 to 0.83", shown(ratio)])
+        ratio = words.ratio(g(m, L), g(m, H))
+        rows.append([f"C95 linear / hamming, Gaussian, {m} bits", f"at most {bar}", shown(ratio)])
+    ratio = words.rmse_ratio(g(384, D), g(384, L))
+    rows.append(["RMSE decorrelated / linear, Gaussian, 384 bits", "at most 0.95", shown(ratio)])
+    difference = words.recall(o(384, L), FAISS)
+    rows.append(["recall@100 orthogonal - faiss RaBitQ, points", "at least -1", shown(difference)])
+    share = 48 / words.results[0]["bytes"][FAISS]
+    rows.append(["bytes orthogonal / faiss RaBitQ", "at most 0.90", share])
+    for name, data, bar in (("WordNet", words, "0.20"), ("Vaswani", papers, "0.60")):
+        ratio = data.ratio(o(384, L), g(384, H))
+        rows.append([f"C95 orthogonal / SimHash, {name}", f"at most {bar}", shown(ratio)])
+    for name, data in by_corpus.items():
+        for peer in (FAISS, RABITQLIB):
+            ratio = data.ratio(o(448, L), peer)
+            rows.append([f"C95 orthogonal, 448 bits / {peer}, {name}", "at most 1", shown(ratio)])
+    return rows
+
+
+def main() -> None:
+    workers = int(os.environ.get("WORKERS", "1"))
+    jobs = [{"corpus_name": c, "seed": s} for c in CORPORA for s in SEEDS]
+    results = run_jobs("qacos_recall", measure, jobs, workers)
+    by_corpus = {
+        name: Comparison(
+            [r for job, r in zip(jobs, results, strict=True) if job["corpus_name"] == name]
+        )
+        for name in CORPORA
+    }
+    tables = {f"qacos-{name.lower()}": table(by_corpus[name], name) for name in CORPORA}
+    tables["qacos-recall-bars"] = {
+        "columns": ["ratio or difference", "bar", "measured"],
+        "rows": bars(by_corpus),
+        "note": "Intervals: over queries for C95 and recall, lowest and highest seed for RMSE.",
+    }
+    write_result(
+        "qacos_recall", {"seeds": list(SEEDS), "queries": QUERIES, "top": TOP, "deep": DEEP}, tables
+    )
+    for name in tables:
+        print(*tables[name]["rows"], sep="\n")
+
+
+if __name__ == "__main__":
+    main()
