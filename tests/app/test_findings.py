@@ -145,12 +145,12 @@ def test_plan_with_inputs_runs_long_after_a_run_up() -> None:
     plan = make_plan(driven_recording(1000), effort=3)
     settings = plan.settings
     assert plan.embedding_dimension == 1
-    assert settings["forcing_interval"] == settings["sequence_length"] == 150
-    assert settings["warm_up"] == 50
+    assert settings["forcing_interval"] == settings["sequence_length"] == 560
+    assert settings["warm_up"] == 70
     assert settings["max_updates"] == 2800  # five for each row that is trained on
     assert settings["time_scale"] == 20.0  # the level hardly moves from one sample to the next
     said = {choice.what: choice.value + choice.why for choice in plan.choices}
-    assert "50 samples (200\u00a0s)" in said["Run-up"]
+    assert "70 samples (280\u00a0s)" in said["Run-up"]
     assert "learned by heart" in said["Training"]
     assert "time_scale" not in make_plan(driven_recording(1000), learner="alrnn").settings
     assert make_plan(driven_recording(1000), effort=3, updates=7).settings["max_updates"] == 7

@@ -27,11 +27,11 @@ EFFORTS = {
 }
 # The same with inputs: effort: (updates, hidden units, rectified units, longest window)
 DRIVEN_EFFORTS = {
-    1: (1_000, 6, 4, 150),
-    2: (5_000, 8, 6, 150),
-    3: (20_000, 8, 6, 150),
-    4: (60_000, 12, 8, 200),
-    5: (150_000, 12, 8, 200),
+    1: (1_000, 6, 4, 400),
+    2: (4_000, 8, 6, 600),
+    3: (10_000, 8, 6, 600),
+    4: (30_000, 12, 8, 600),
+    5: (90_000, 12, 8, 600),
 }
 FRACTION = 0.7
 _FEWEST = 100
@@ -108,7 +108,10 @@ def make_plan(
     most = max(_PER_ROW * int(FRACTION * data.n_samples * 0.8), 2_000)
     limited = driven and n_updates > most
     n_updates = updates or (most if limited else n_updates)
-    length = int(np.clip(train_rows // 3, 20, longest_window))
+    if driven:  # as long as the recording allows: what the inputs did long ago matters
+        length = int(np.clip(round(0.8 * FRACTION * longest), 20, longest_window))
+    else:
+        length = int(np.clip(train_rows // 3, 20, longest_window))
     settings = {
         "latent_dim": n_observed + extra,
         "n_relu": n_relu,
@@ -179,7 +182,7 @@ def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:
 
 def _driven(data: Trajectories, learner: str, length: int, choices: list[Choice]) -> dict[str, Any]:
     """Settings for recordings with inputs: long stretches without correction, after a run-up."""
-    run_up = length // 3
+    run_up = max(length // 8, 10)
     interval = data.median_interval
     choices.append(
         Choice(
@@ -189,7 +192,14 @@ def _driven(data: Trajectories, learner: str, length: int, choices: list[Choice]
             "inputs, and errors before that do not count",
         )
     )
-    settings: dict[str, Any] = {"warm_up": run_up, "forcing_interval": length, "noise": 0.02}
+    settings: dict[str, Any] = {
+        "warm_up": run_up,
+        "forcing_interval": length,
+        "batch_size": 4,
+        "noise": 0.0,
+        "lr": 1e-2,
+        "validation": 0.0,
+    }
     slowness = _slowness(data)
     if learner != "alrnn" and slowness > 1:
         settings["time_scale"] = slowness * interval
