@@ -6,7 +6,7 @@ import pytest
 from foretell.core import DataError, ParameterError
 from foretell.recall import SignSketch, SketchIndex
 from foretell.recall.budget import evaluate, plan_budget, plan_gate, true_neighbours
-from foretell.recall.gate import gated, simulated
+from foretell.recall.gate import gated, reads, running_kth
 from foretell.recall.rows import Rows
 from tests.recall.vectors import D, clustered, recall, true_top, unit
 
@@ -88,7 +88,7 @@ def test_the_gate_stops_at_the_first_candidate_that_cannot_matter() -> None:
         best, exact, read = gated(rows, query, order, upper, k)
         assert best.tolist() == list(range(k))
         assert np.allclose(exact, cosines[:k], atol=1e-6)
-        assert read == simulated(cosines, upper, k)
+        assert read == reads(*running_kth(cosines, k), upper)
         assert read == 100 or upper[read] <= cosines[k - 1] + 1e-6
     assert gated(rows, query, order[:2], cosines[:2], 3)[2] == 2
 

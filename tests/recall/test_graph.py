@@ -53,11 +53,11 @@ def test_the_pool_keeps_the_smallest_in_order(keys: list[int], ef: int) -> None:
 def test_tables_are_those_of_the_scan(bits: int, order: str) -> None:
     W = np.random.default_rng(bits).normal(size=(3, bits))
     width = -(-bits // 8)
-    tables = Tables.of(W, width, order)
+    tables = Tables(W, width, order)
     for q in range(3):
         exact = byte_tables(W[q], order)
         assert np.abs(tables.entries[q] * tables.scales[q] - exact).max() <= 2e-5 * exact.max()
-    assert Tables.of(np.zeros((1, bits)), width, order).entries.any() == np.False_
+    assert Tables(np.zeros((1, bits)), width, order).entries.any() == np.False_
 
 
 def test_most_neighbours_are_found_and_scores_are_inner_products(graph, X, Q) -> None:
@@ -76,7 +76,7 @@ def test_most_neighbours_are_found_and_scores_are_inner_products(graph, X, Q) ->
 def test_codes_are_walked_by_their_table_sums(graph, width: int) -> None:
     rng = np.random.default_rng(width)
     codes = rng.integers(0, 256, (3000, width), dtype=np.uint8)
-    tables = Tables.of(rng.normal(size=(4, 8 * width)), width, "little").entries
+    tables = Tables(rng.normal(size=(4, 8 * width)), width, "little").entries
     rows, scores, _ = graph.links().search_tables(Rows.of(codes), tables, 3000, 40)
     for q in range(4):
         sums = tables[q][np.arange(width), codes].astype(np.int64).sum(axis=1)
@@ -89,7 +89,7 @@ def test_a_graph_over_codes_alone(X) -> None:
     graph = Graph(m=8, ef_construction=60, random_state=0)
     links = graph.extend(Rows.of(codes), 3000)
     W = np.where(X[:50] >= 0, 1.0, -1.0)
-    tables = Tables.of(W, 4, "big").entries
+    tables = Tables(W, 4, "big").entries
     rows, scores, _ = links.search_tables(Rows.of(codes), tables, 100, 1)
     assert (scores[:, 0] * 8 / 32767 / 32 > 0.99).mean() > 0.95  # its own code, or an equal one
     assert rows.shape == (50, 1)

@@ -108,20 +108,6 @@ def scan_top(address, n, row_bytes, start, tables, alive, norms, scales, scores,
 
 
 @njit(cache=True, nogil=True)
-def count_above(address, n, row_bytes, tables, scores, above, level):
-    """Add to ``above`` and ``level`` (q, c) the codes that score more than, and as much as,
-    each of scores (q, c)."""
-    for q in range(tables.shape[0]):
-        for i in range(n):
-            score = -_negative_look_up(address + i * row_bytes, tables[q])
-            for c in range(scores.shape[1]):
-                if score > scores[q, c]:
-                    above[q, c] += 1
-                elif score == scores[q, c]:
-                    level[q, c] += 1
-
-
-@njit(cache=True, nogil=True)
 def score_rows(codes, candidates, tables, scores):
     """Table sums of candidates (q, c); what is -1 is left as it is."""
     for q in range(candidates.shape[0]):

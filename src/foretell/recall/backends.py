@@ -12,6 +12,7 @@ side, ``candidates``, which is given that state. So readers need no lock.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from foretell.core import MissingExtraError, ParameterError
 from foretell.recall import _scan_kernels as kernels
+from foretell.recall.block_scan import BlockedCodes
 from foretell.recall.graph import Graph, Links
 from foretell.recall.rows import Rows
 from foretell.recall.store import TableView
@@ -27,35 +29,44 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _QUERIES = 64  # tables kept at a time
-_TAIL = 4096  # rows that are scanned before they get a faiss index of their own
+_TAIL = 4096  # rows that are scanned one by one before they get a segment of their own
 
 
-@dataclass(frozen=True, eq=False)
 class Tables:
-    """Look-up tables of a few queries, from their weights.
+    """Look-up tables of a few queries, from their weights, filled when they are first needed.
 
-    Parameters
+    Attributes
     ----------
     weights : array (q, 8 B), float32
         Padding bits weigh nothing.
     entries : array (q, B, 256), int16
+        Sums of signed weights, in steps of the scale.
     scales : array (q,), float32
         A table sum times the scale is the weighted vote.
     """
 
-    weights: NDArray[np.float32]
-    entries: NDArray[np.int16]
-    scales: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, weights: NDArray[Any], width: int, bit_order: str) -> Tables:
-        """Tables for codes of some bytes from weights (q, n_bits)."""
+    def __init__(self, weights: NDArray[Any], width: int, bit_order: str) -> None:
         q, m = weights.shape
-        padded = np.zeros((q, 8 * width), np.float32)
-        padded[:, :m] = weights
+        self.weights = np.zeros((q, 8 * width), np.float32)
+        self.weights[:, :m] = weights
+        self._big = bit_order == "big"
+
+    @cached_property
+    def _filled(self) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
+        q, width = len(self.weights), self.weights.shape[1] // 8
         entries, scales = np.empty((q, width, 256), np.int16), np.empty(q, np.float32)
-        kernels.fill_tables(padded, bit_order == "big", entries, scales)
-        return cls(padded, entries, scales)
+        kernels.fill_tables(self.weights, self._big, entries, scales)
+        return entries, scales
+
+    @property
+    def entries(self) -> NDArray[np.int16]:
+        """Tables (q, B, 256)."""
+        return self._filled[0]
+
+    @property
+    def scales(self) -> NDArray[np.float32]:
+        """Steps (q,) of the tables."""
+        return self._filled[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +117,67 @@ def batches(n: int) -> list[slice]:
     return [slice(i, min(i + _QUERIES, n)) for i in range(0, n, _QUERIES)]
 
 
-class ScanBackend:
+Segment = tuple[int, int, Any]  # first row, row behind the last, what was made of them
+
+
+class _SealedRows:
+    """Scans rows that are sealed into segments which never change, and a short tail.
+
+    Neighbouring segments merge as the index grows, so that each row is copied about log(n) times
+    in all, and readers of an older state keep its segments.
+    """
+
+    def __init__(self) -> None:
+        self._segments: tuple[Segment, ...] = ()
+
+    def options(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def extend(self, view: TableView) -> tuple[Segment, ...]:
+        """Seal the tail once it is long enough."""
+        segments = list(self._segments)
+        sealed = segments[-1][1] if segments else 0
+        if view.n - sealed >= _TAIL and "norms" not in view.columns:
+            start = sealed
+            while segments and segments[-1][1] - segments[-1][0] <= view.n - start:
+                start = segments.pop()[0]
+            order = str(view.fields.get("bit_order", "little"))
+            codes = view.columns["codes"]
+            made = self._seal(Rows(codes.blocks, view.n, codes.shift), start, order)
+            segments.append((start, view.n, made))
+            self._segments = tuple(segments)
+        return self._segments
+
+    def candidates(
+        self, state: tuple[Segment, ...], view: TableView, request: Request
+    ) -> NDArray[np.int64]:
+        """Rows (q, count) with the highest votes."""
+        parts = [self._search(segment, request) for segment in state]
+        sealed = state[-1][1] if state else 0
+        if sealed < view.n:
+            parts.append(scanned(view, request, sealed))
+        if len(parts) == 1:
+            return parts[0]
+        rows = np.concatenate(parts, axis=1)
+        scores = np.full(rows.shape, -np.inf, np.float32)
+        codes = view.columns["codes"]
+        where = (codes.addresses, codes.shift, codes.width)
+        kernels.score_rows(where, rows, request.tables.entries, scores)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : request.count]
+        return np.take_along_axis(rows, order, 1)
+
+    def _seal(self, codes: Rows, start: int, bit_order: str) -> Any:
+        raise NotImplementedError
+
+    def _search(self, segment: Segment, request: Request) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+
+class ScanBackend(_SealedRows):
     """Scores every code in compiled code; also the only one that weighs by norms (centring).
+
+    Sealed rows are kept a second time, in the order in which vector registers take them.
 
     Examples
     --------
@@ -117,22 +187,19 @@ class ScanBackend:
 
     name = "numpy"
 
-    def extend(self, view: TableView) -> None:
-        """Nothing to prepare."""
+    def _seal(self, codes: Rows, start: int, bit_order: str) -> BlockedCodes:
+        whole = np.concatenate([piece for _, piece in codes.pieces(start)])
+        return BlockedCodes.from_codes(whole, bit_order=bit_order)
 
-    def options(self) -> dict[str, Any]:
-        """None."""
-        return {}
-
-    def candidates(self, state: None, view: TableView, request: Request) -> NDArray[np.int64]:
-        """Rows (q, count) with the highest votes."""
-        return scanned(view, request)[0]
+    def _search(self, segment: Segment, request: Request) -> NDArray[np.int64]:
+        start, stop, codes = segment
+        alive = None if request.alive is None else request.alive[start:stop]
+        rows: NDArray[np.int64] = codes.top(request.tables.weights, request.count, alive=alive).rows
+        return np.where(rows >= 0, rows + start, -1)
 
 
-def scanned(
-    view: TableView, request: Request, start: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Best rows from ``start`` on and their table sums, best first, by looking at every code."""
+def scanned(view: TableView, request: Request, start: int = 0) -> NDArray[np.int64]:
+    """Best rows from ``start`` on, best first, by looking at every code."""
     tables, codes = request.tables, view.columns["codes"]
     q = tables.entries.shape[0]
     rows = np.full((q, request.count), -1, np.int64)
@@ -148,19 +215,15 @@ def scanned(
             tables.scales, scores, rows, sizes,
         )  # fmt: skip
     order = np.argsort(-scores, axis=1, kind="stable")
-    return np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
+    return np.take_along_axis(rows, order, 1)
 
 
 _NOBODY = np.empty(0, np.bool_)
 _NO_NORMS = np.empty(0, np.float32)
 
 
-class FastScanBackend:
+class FastScanBackend(_SealedRows):
     """Lets faiss score every code with look-ups in vector registers.
-
-    Rows are sealed into faiss indexes that never change; a short tail is scanned by
-    :class:`ScanBackend`. Neighbouring indexes merge as the index grows, so that each row is
-    copied about log(n) times in all.
 
     Raises
     ------
@@ -171,50 +234,15 @@ class FastScanBackend:
     name = "fastscan"
 
     def __init__(self) -> None:
+        super().__init__()
         _faiss("scan codes with faiss")
-        self._segments: tuple[tuple[int, int, Any], ...] = ()
 
-    def options(self) -> dict[str, Any]:
-        """None."""
-        return {}
+    def _seal(self, codes: Rows, start: int, bit_order: str) -> Any:
+        return sign_index(codes, start, bit_order)
 
-    def extend(self, view: TableView) -> tuple[tuple[int, int, Any], ...]:
-        """Seal the tail once it is long enough."""
-        segments = list(self._segments)
-        sealed = segments[-1][1] if segments else 0
-        if view.n - sealed >= _TAIL:
-            start = sealed
-            while segments and segments[-1][1] - segments[-1][0] <= view.n - start:
-                start = segments.pop()[0]
-            order = str(view.fields.get("bit_order", "little"))
-            codes = view.columns["codes"]
-            index = sign_index(Rows(codes.blocks, view.n, codes.shift), start, order)
-            segments.append((start, view.n, index))
-            self._segments = tuple(segments)
-        return self._segments
-
-    def candidates(
-        self, state: tuple[tuple[int, int, Any], ...], view: TableView, request: Request
-    ) -> NDArray[np.int64]:
-        """Rows (q, count) with the highest votes."""
-        parts = [
-            found
-            for start, stop, index in state
-            if start < view.n
-            for found in [_searched(index, start, stop, request)]
-        ]
-        sealed = state[-1][1] if state else 0
-        if sealed < view.n:
-            parts.append(scanned(view, request, sealed)[0])
-        if len(parts) == 1:
-            return parts[0]
-        rows = np.concatenate(parts, axis=1)
-        scores = np.full(rows.shape, -np.inf, np.float32)
-        codes = view.columns["codes"]
-        where = (codes.addresses, codes.shift, codes.width)
-        kernels.score_rows(where, rows, request.tables.entries, scores)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : request.count]
-        return np.take_along_axis(rows, order, 1)
+    def _search(self, segment: Segment, request: Request) -> NDArray[np.int64]:
+        start, stop, index = segment
+        return _searched(index, start, stop, request)
 
 
 def _searched(index: Any, start: int, stop: int, request: Request) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import DataError, ParameterError
 from foretell.core.random import as_generator
-from foretell.recall.gate import simulated
+from foretell.recall import gate as gates
 
 if TYPE_CHECKING:
     from foretell.recall.search import SketchIndex
@@ -320,10 +320,10 @@ def plan_gate(
     exact, estimates, errors, found = index.second_stage(Q_sample, budget)
     reads = np.empty(len(wanted))
     hits = np.empty(len(wanted))
+    curves = [gates.running_kth(cosines, k) for cosines in exact]
     for gate in _GATES:
         for q in range(len(wanted)):
-            upper = estimates[q] + gate * errors[q]
-            count = simulated(exact[q], upper, k)
+            count = gates.reads(*curves[q], estimates[q] + gate * errors[q])
             best = found[q][np.argsort(-exact[q][:count], kind="stable")[:k]]
             reads[q], hits[q] = count, np.isin(wanted[q], best).mean()
         if hits.mean() >= recall:

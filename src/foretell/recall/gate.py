@@ -49,11 +49,21 @@ def gated(
     return candidates[best], exact[best], read
 
 
-def simulated(exact: NDArray[np.float64], upper: NDArray[np.float64], k: int) -> int:
-    """How many vectors the gate would read, given the exact cosines of all candidates."""
-    read = 0
-    while read < len(exact):
-        if read >= k and np.partition(exact[:read], read - k)[read - k] >= upper[read]:
-            break
-        read = min(read + (READ if read else max(k, READ)), len(exact))
-    return read
+def running_kth(
+    exact: NDArray[np.float64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Numbers of vectors read at which the gate looks, and the k-th best exact cosine there."""
+    looks = np.arange(max(k, READ), max(len(exact), max(k, READ)), READ)
+    kth = np.empty(len(looks))
+    best = np.full(k, -np.inf)
+    done = 0
+    for i, read in enumerate(looks):
+        best = np.partition(np.concatenate([best, exact[done:read]]), -k)[-k:]
+        done, kth[i] = read, best[0]
+    return looks, kth
+
+
+def reads(looks: NDArray[np.int64], kth: NDArray[np.float64], upper: NDArray[np.float64]) -> int:
+    """How many vectors the gate would read, from `running_kth` and the upper ends of estimates."""
+    enough = np.flatnonzero(kth >= upper[looks])
+    return int(looks[enough[0]]) if enough.size else len(upper)

@@ -515,7 +515,7 @@ class SketchIndex:
             if self.sketch.mean_ is not None:  # norms differ, so the scale of a query matters
                 weights = weights * np.array([[plan.scale] for plan in plans[part]])
             order = self.sketch.bit_order
-            tables = Tables.of(weights, self.sketch.n_bytes_, order)
+            tables = Tables(weights, self.sketch.n_bytes_, order)
             request = Request(tables, budget, least, snapshot.alive, order)
             out[part] = self.backend.candidates(snapshot.state, snapshot.view, request)
         return out
