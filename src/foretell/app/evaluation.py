@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from foretell.app.spectrum import power_spectrum
 from foretell.app.study import Forecasts, HeldOut
+from foretell.app.trust_horizon import trust_horizon
 from foretell.core.errors import ForetellWarning
 from foretell.data import Trajectories
 from foretell.dynamics.model import Model
@@ -72,9 +73,19 @@ def evaluate(
             if driven
             else _forecasts(model, test, scale, 1 if embedded else test.n_variables)
         )
+    spectra = (
+        power_spectrum(test, step=test.median_interval),
+        power_spectrum(long_run, step=test.median_interval),
+    )
+    trust = None
+    if not driven:
+        peak = spectra[0].peak
+        n_scored = 1 if embedded else test.n_variables
+        trust = trust_horizon(
+            model, train, test, period=1 / peak if peak > 0 else 0.0, n_scored=n_scored
+        )
     run_up = min(run_up, test.times[0].size // 3) if driven else 0
     before = train.take_rows([slice(-wanted, None)] * len(train))
-    step = test.median_interval
     dims = compared_dimensions(test)
 
     def cut(data: Trajectories) -> list[Array]:
@@ -91,10 +102,11 @@ def evaluate(
         hellinger=float(power_spectrum_hellinger(test, long_run)) if _moves(long_run) else 1.0,
         hellinger_floor=float(power_spectrum_hellinger(test, before)),
         state=_state(long_run, wanted, train),
-        spectra=(power_spectrum(test, step=step), power_spectrum(long_run, step=step)),
+        spectra=spectra,
         driven_error=_driven_error(test, free, scale, run_up) if driven else None,
         run_up=run_up,
         forecast=forecast,
+        trust=trust,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from foretell.app.planning import irregularity
 from foretell.app.study import Analysis, Grade, HeldOut, Plan, Verdict
+from foretell.app.trust_horizon_words import finding
 from foretell.app.words import amount, count, number
 from foretell.data import Trajectories
 
@@ -78,7 +79,7 @@ def _grade(value: float, good: float, fair: float) -> Grade:
 
 
 def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str, ...]:
-    """Three to five findings: quality, attractor, period, equilibria, forecast."""
+    """Three to six findings: quality, attractor, period, equilibria, forecast, trust."""
     unit = data.time_unit
     found = [_quality(held), _attractor(held, analysis, unit)]
     rhythm = _period(held, analysis, unit)
@@ -91,7 +92,8 @@ def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str
             f"{amount(held.forecast.valid_time, unit, 2)} "
             "(median over held-out starts)."
         )
-    return tuple(found)
+    trusted = finding(held.trust, unit)
+    return (*found, trusted) if trusted else tuple(found)
 
 
 def _quality(held: HeldOut) -> str:

@@ -81,6 +81,78 @@ class Forecasts:
 
 
 @dataclass(frozen=True)
+class HorizonTrial:
+    """One horizon tried on blocks of the held-out recordings.
+
+    Attributes
+    ----------
+    horizon : float
+    n_blocks : int
+        Independent stretches, one forecast in each.
+    threshold : float or None
+        Accepted is a start at most this far from a training state (standard deviations); None
+        where nothing could be certified.
+    accepted : float
+        Share of the blocks whose forecast is accepted.
+    wrong, wrong_overall : float
+        Share of the forecasts that left the tolerance: among the accepted (all, where none is),
+        and among all. NaN where nothing was tried, because the blocks are too few.
+    needed : int or None
+        Blocks that would be enough, where nothing could be certified; None if no number is.
+    """
+
+    horizon: float
+    n_blocks: int
+    threshold: float | None = None
+    accepted: float = 0.0
+    wrong: float = float("nan")
+    wrong_overall: float = float("nan")
+    needed: int | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Whether there were enough blocks to try it."""
+        return bool(np.isfinite(self.wrong_overall))
+
+
+@dataclass(frozen=True)
+class TrustHorizon:
+    """How far ahead accepted forecasts keep a level on held-out recordings.
+
+    Attributes
+    ----------
+    horizon : float or None
+        The largest certified one; None where it cannot be told, or not even the shortest passes.
+    trials : tuple of HorizonTrial
+        In the order of the search; the last one may be the first that failed.
+    level, confidence, tolerance : float
+        Share of wrong forecasts among the accepted; probability that the horizon does not mislead;
+        error beyond which a forecast is wrong, in standard deviations.
+    spacing : float
+        Time between two blocks.
+    needed : int
+        Blocks below which nothing can be told.
+    dependence : float
+        Correlation between neighbouring blocks, in standard errors.
+    """
+
+    horizon: float | None
+    trials: tuple[HorizonTrial, ...]
+    level: float
+    confidence: float
+    tolerance: float
+    spacing: float
+    needed: int
+    dependence: float = 0.0
+
+    @property
+    def best(self) -> HorizonTrial | None:
+        """The trial of the largest certified horizon."""
+        certified = [trial for trial in self.trials if trial.threshold is not None]
+        return certified[-1] if certified else None
+
+
+@dataclass(frozen=True)
 class HeldOut:
     """The model beside the held-out recordings.
 
@@ -107,6 +179,8 @@ class HeldOut:
         With inputs: root mean squared error of the free run in standard deviations.
     run_up : int
         With inputs: first samples of the free run that the error leaves out.
+    trust : TrustHorizon or None
+        How far ahead accepted forecasts keep a level; None with inputs.
     """
 
     observed: Trajectories
@@ -123,6 +197,7 @@ class HeldOut:
     state: Literal["moving", "settles", "escapes"]
     driven_error: float | None = None
     run_up: int = 0
+    trust: TrustHorizon | None = None
 
 
 @dataclass(frozen=True)

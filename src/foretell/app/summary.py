@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def summarise(study: Study, folder: FitFolder) -> dict[str, Any]:
             "dominant_frequency": held.spectra[0].peak,
             "model_frequency": held.spectra[1].peak,
         },
+        "trust_horizon": None if held.trust is None else asdict(held.trust),
         "equilibria": None
         if analysis.equilibria is None
         else {

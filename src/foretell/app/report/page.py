@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from foretell.app.report import figures, tables
+from foretell.app.report.horizon import horizon_figure, horizon_table
 from foretell.app.study import Study
+from foretell.app.trust_horizon_words import sentences
 from foretell.app.words import GRADE_WORDS, amount, count, frequency_unit, listing, number, seconds
 from foretell.core.citations import citation
 
@@ -62,6 +64,9 @@ def render(study: Study, model_path: str) -> str:
         cycles=tables.cycles(study),
         exponents=tables.exponents(study),
         outside=_outside(study),
+        trust_words=_trust(study),
+        trust_figure=Markup(horizon_figure(study)),
+        trust_table=horizon_table(study),
         choices=tables.choices(study),
         cycle_regions=any(c.n_crossings > 0 for c in study.analysis.cycles or ()),
         code=loading_lines(study, model_path),
@@ -191,6 +196,18 @@ def _outside(study: Study) -> str:
         return ""
     lies = "lies" if missing == 1 else "lie"
     return f"{count(missing, 'equilibrium').capitalize()} {lies} outside the picture."
+
+
+def _trust(study: Study) -> tuple[str, ...]:
+    if study.held_out.trust is not None:
+        return sentences(study.held_out.trust, study.recordings.time_unit)
+    if study.held_out.driven_error is None:
+        return ()
+    return (
+        "With inputs this is not told: one recorded row does not say what state the hidden units "
+        "are in, so no forecast can start from it. The free run above starts once, is given the "
+        "recorded inputs, and is never corrected; its error is what to expect of a simulation.",
+    )
 
 
 def _useful(study: Study) -> float:

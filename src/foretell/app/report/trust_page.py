@@ -168,7 +168,12 @@ def _grade(study: RuleStudy) -> tuple[str, str]:
 
 
 def _lead(study: RuleStudy) -> str:
-    rule = study.rule
+    rule, new = study.rule, study.new
+    if new is not None and _grade(study)[0] == "poor" and rule.certificate_.feasible:
+        return (
+            f"The rule was calibrated on cases unlike those in {new.source}. Label some of them, "
+            "and calibrate again."
+        )
     if rule.threshold_ is None:
         return "No threshold could be certified, so every answer is withheld."
     side = "below" if rule.identity_.direction == "lower_is_surer" else "above"
