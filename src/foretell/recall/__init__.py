@@ -1,4 +1,9 @@
-"""Remember and find."""
+"""Remember and find.
+
+`OSCHead` is loaded when it is asked for: it is the only part that needs torch.
+"""
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from foretell.recall.binding import OSCMemory
 from foretell.recall.binding_comparators import (
@@ -46,3 +51,14 @@ __all__ = [
     "plan",
     "scaled_variance",
 ]
+
+if _TYPE_CHECKING:
+    from foretell.recall.osc_head import OSCHead as OSCHead, TopLabels as TopLabels
+
+
+def __getattr__(name: str) -> _Any:
+    if name in ("OSCHead", "TopLabels"):
+        import foretell.recall.osc_head as _osc_head
+
+        return getattr(_osc_head, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -440,8 +440,8 @@ class FactMemory:
     def predicted_found(self, n: int | None = None, *, alpha: float = 1e-3) -> float:
         """Probability that a stored fact is significant, and not only the best guess.
 
-        Near the capacity this is lower than `predicted_accuracy`: the right filler may score highest
-        without being far enough above what an empty path could show.
+        Near the capacity this is lower than `predicted_accuracy`: the right filler may score
+        highest without being far enough above what an empty path could show.
 
         Parameters
         ----------
