@@ -113,7 +113,7 @@ def spaced_blocks(test: Trajectories, horizon: float, spacing: float) -> list[tu
     --------
     >>> recording = Trajectories.from_arrays(np.arange(100.0) % 7, np.arange(100.0))
     >>> [(rows.start, rows.stop) for _, rows in spaced_blocks(recording, 10.0, 25.0)]
-    [(0, 11), (35, 46), (70, 81)]
+    [(0, 11), (23, 34), (61, 72)]
     """
     found: list[tuple[int, slice]] = []
     widest = max(_GAP_FACTOR * test.median_interval, 0.5 * horizon)
@@ -124,11 +124,11 @@ def spaced_blocks(test: Trajectories, horizon: float, spacing: float) -> list[tu
             if times[row] < earliest:
                 continue
             end = times[row] + horizon * (1 + 1e-9)
-            stop = int(np.searchsorted(times, end, side="right"))
-            if end > times[-1] + 1e-9 * horizon and times[-1] < times[row] + horizon:
+            if end > times[-1] + 2e-9 * horizon:
                 break
-            inside = times[row:stop]
-            if stop - row < _FEWEST_ROWS or float(np.diff(inside).max()) > widest:
+            stop = int(np.searchsorted(times, end, side="right"))
+            steps = np.diff(times[row : stop + 1])  # the step out of the block as well
+            if stop - row < _FEWEST_ROWS or float(steps.max()) > widest:
                 continue
             found.append((r, slice(row, stop)))
             earliest = times[row] + horizon + spacing * (0.5 + wait)
