@@ -70,6 +70,19 @@ def test_any_order_of_scores(law):
 
 
 @pytest.mark.theory
+@LAW
+def test_thresholds_fixed_beforehand(law):
+    rng = np.random.default_rng(6)
+    tests = np.linspace(0.2, 1.0, 9)
+    risks = []
+    for _ in range(300):
+        u, e = law.draw(rng, (80,))
+        t = fit("pac", u, e, 0.2, test_at=tests).threshold_
+        risks.append(float(law.risk(np.array(-np.inf if t is None else t))))
+    assert sum(r > 0.2 + 1e-9 for r in risks) <= binom.ppf(1 - CHANCE, 300, DELTA)
+
+
+@pytest.mark.theory
 def test_later_cases_after_a_choice_with_unlabelled_ones():
     rng = np.random.default_rng(4)
     for law in LAWS[:3]:

@@ -223,6 +223,8 @@ class CascadeRouter(BaseEstimator):
         """
         self._fitted()
         u_NK = _table(scores, "scores")
+        if self.mode_ == "path":
+            self._has_path(u_NK.shape[1])
         costs = np.cumsum(self._costs(u_NK.shape[1]))
         if self.mode_ == "joint":
             model, accepted = _joint_routes(u_NK, self.limits_)

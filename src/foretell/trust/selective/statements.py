@@ -175,7 +175,9 @@ def cases_needed(
         return max(least, math.ceil(float((accepted * cases.n / k[good]).min())))
     level = alpha / selection_inflation(cases.n, k0) if guarantee == "plugin_corrected" else alpha
     reference = np.full_like(k, cases.n) if guarantee == "marginal" else k
+    extra = level * reference / cases.n if guarantee in ("marginal", "fdr") else np.zeros_like(k)
     room = level * reference - errors
     if room.max(initial=0.0) <= 0:
         return None
-    return max(least, math.ceil(cases.n / float(room.max()) - 1e-9))
+    scale = (1 - extra)[room > 0] / room[room > 0]  # n grows by this until the condition holds
+    return max(least, math.ceil(cases.n * float(scale.min()) - 1e-9))
