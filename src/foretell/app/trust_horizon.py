@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foretell.app.study import HorizonTrial, TrustHorizon
-from foretell.core.errors import ForetellWarning
+from foretell.core.errors import ForetellWarning, NumericalError
 from foretell.data import Trajectories
 from foretell.dynamics.model import Model
 from foretell.trust import SelectiveThreshold, smallest_n
@@ -198,8 +199,9 @@ class _Starts:
         run = np.full_like(truth, np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForetellWarning)
-            reached = self.model.simulate(truth[0], times).values[0]
-        run[: len(reached)] = reached
+            with suppress(NumericalError):  # it left the range of the model at once: wrong
+                reached = self.model.simulate(truth[0], times).values[0]
+                run[: len(reached)] = reached
         seen = np.isfinite(truth[:, : self.n_scored])
         miss = np.abs(run - truth)[:, : self.n_scored] / self.scale[: self.n_scored]
         miss = np.where(np.isfinite(miss), miss, np.inf)
