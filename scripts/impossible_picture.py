@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from foretell.trust import binomial_boundary, crossing_probability
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "images" / "impossible.png"
-ALPHA, SIZES, RUNS = 0.1, (10, 14, 20, 30, 50, 70, 100, 140, 200, 300), 4000
+ALPHA, SIZES, RUNS = 0.1, (10, 14, 20, 30, 50, 70, 100, 140, 200, 300), 20000
 
 
 def chance(n: int, p: float) -> float:
@@ -22,7 +22,7 @@ def chance(n: int, p: float) -> float:
 
 
 def bad_start(u: np.ndarray) -> np.ndarray:
-    return np.select([u < 0.05, u < 0.6], [0.3, 0.02], 0.5)
+    return np.select([u < 0.1, u < 0.35], [0.3, 0.02], 0.5)
 
 
 def ratio(n: int, rng: np.random.Generator) -> float:
