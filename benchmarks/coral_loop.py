@@ -122,17 +122,12 @@ def main() -> None:
     names = ["ranker alone", *OURS, "published x 1"]
     grid = [f"{family} {knob}" for family, knobs in GRID.items() for knob in knobs]
     names += sorted(grid, key=lambda name: name not in ("MMR 0.7", "Steck 0.7", "DPP 0.2"))
-    jobs = [
-        {"path": path, "world": world, "name": name, "judge": "as believed", "seeds": list(SEEDS)}
-        for name in names
-        for world in WORLDS
-    ]
     judges = ("fitted, decay x 0.5", "fitted, decay x 2", "same, decay x 0.5", "same, decay x 2")
-    jobs += [
+    wanted = [(name, world, "as believed") for name in names for world in WORLDS]
+    wanted[22:22] = [("barrier + MMR", WORLDS[0], judge) for judge in judges]
+    jobs = [
         {"path": path, "world": world, "name": name, "judge": judge, "seeds": list(SEEDS)}
-        for name in ("barrier + MMR",)
-        for judge in judges
-        for world in WORLDS[:1]
+        for name, world, judge in wanted
     ]
     results = run_jobs("coral_loop", play, jobs, workers=2)
     found = {(j["world"], j["name"], j["judge"]): r for j, r in zip(jobs, results, strict=True)}

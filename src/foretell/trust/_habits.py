@@ -89,18 +89,27 @@ def engagements_of(log: EventLog) -> Array:
 
 def without_excitation(
     log: EventLog, early: NDArray[np.bool_], strengths: tuple[float, ...]
-) -> tuple[float, float]:
-    """Best loss of users' shares, fixed or updated with every event; and that of everyone's."""
+) -> tuple[Array, float]:
+    """Losses of users' shares on late events, the best of fixed and updated; everyone's mean."""
     counts = log.counts(early)
     prior = shares(counts.sum(0))
     user, mark, late = log.user_of_row, log.categories, ~early
     before = earlier_of_same_mark(user * log.n_categories + mark)
-    best = np.inf
+    losses = []
     for s in strengths:
         fixed = shrunk(counts, prior, s)[user, mark]
         growing = (before + s * prior[mark]) / (log.position + s)
-        best = min(best, *(float(-np.log(p[late]).mean()) for p in (fixed, growing)))
+        losses += [-np.log(p[late]) for p in (fixed, growing)]
+    best = min(losses, key=lambda loss: float(loss.mean()))
     return best, float(-np.log(prior[mark[late]]).mean())
+
+
+def clear_gain(losses: Array, others: Array, user: NDArray[np.int64]) -> bool:
+    """Whether losses are lower by more than two standard errors, of users and of events."""
+    gap = others - losses
+    by_user = np.bincount(user, weights=gap - gap.mean())
+    error = max(float(np.sqrt((by_user**2).sum())) / gap.size, gap.std() / np.sqrt(gap.size))
+    return bool(gap.mean() > 2.0 * error)
 
 
 def earlier_of_same_mark(key: NDArray[np.int64]) -> Array:

@@ -268,6 +268,11 @@ def checked_categories(categories: ArrayLike, n: int, n_categories: int | None) 
     return index
 
 
+def plain(label: Any) -> Any:
+    """A label as a Python value, so that messages read well."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
 def _column(name: str, values: ArrayLike, n: int | None = None) -> NDArray[Any]:
     column = np.asarray(values)
     if column.ndim != 1 or (n is not None and column.size != n):
@@ -320,7 +325,7 @@ def _waits(
         row = int(order[int(np.argmax(steps < 0))])
         raise DataError(
             f"times[{row}]={stamps[row]:.10g} lies before the previous event of user "
-            f"{labels[user[row]]!r}. Sort the table, or write sort=True."
+            f"{plain(labels[user[row]])!r}. Sort the table, or write sort=True."
         )
     return np.ones(order.size) if time_unit is None else steps / time_unit
 
@@ -333,7 +338,7 @@ def _group_of_users(groups: NDArray[Any], user: Index) -> NDArray[Any]:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"groups[{row}]={groups[row]!r}, but the same user is in another group in another row; "
-            "a user is in one group."
+            f"groups[{row}]={plain(groups[row])!r}, but the same user is in another group in "
+            "another row; a user is in one group."
         )
     return np.asarray(names[of_user])

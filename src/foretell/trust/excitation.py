@@ -45,6 +45,7 @@ from foretell.trust._excitation_fit import (
     standard_errors,
 )
 from foretell.trust._habits import (
+    clear_gain,
     engagements_of,
     group_priors,
     marks_of,
@@ -166,7 +167,8 @@ class ExcitationModel(BaseEstimator):
         Warns
         -----
         ForetellWarning
-            When excitation does not predict held-out events better than habits do. Then
+            When excitation does not predict held-out events better than habits do, by more than two
+            standard errors. Then
             ``excitation_`` becomes ``(1 - exp(-decay)) * I``, and saturation measures how far the
             recent share of a category exceeds its usual share.
         """
@@ -178,7 +180,7 @@ class ExcitationModel(BaseEstimator):
                 "needed are users with several events each."
             )
         counts = log.counts(early)
-        choice: tuple[float, float, float] | None = None
+        choice: tuple[float, float, float, Array] | None = None
         for decay in decays:
             S, _ = decayed_counts(log, decay)
             for strength in strengths:
@@ -187,11 +189,12 @@ class ExcitationModel(BaseEstimator):
                 losses = mark_losses(S[~early], mu[~early], alpha, log.categories[~early])
                 loss = float(losses.mean())
                 if choice is None or loss < choice[0]:
-                    choice = loss, decay, strength
+                    choice = loss, decay, strength, losses
         assert choice is not None
-        loss, self.decay_, self.prior_strength_ = choice
+        loss, self.decay_, self.prior_strength_, losses = choice
         habits, everyone = without_excitation(log, early, STRENGTHS)
-        self.gate_ = Gate(loss < habits, loss, habits, everyone, int((~early).sum()))
+        passed = clear_gain(losses, habits, log.user_of_row[~early])
+        self.gate_ = Gate(passed, loss, float(habits.mean()), everyone, losses.size)
         self._settle(log)
         return self
 
@@ -403,8 +406,8 @@ class ExcitationModel(BaseEstimator):
         else:
             alpha = (1.0 - np.exp(-self.decay_)) * np.eye(C)
             warnings.warn(
-                f"excitation predicts held-out categories no better than habits do ({self.gate_}). "
-                "Saturation falls back to the excess of recent over usual shares "
+                "excitation predicts held-out categories not clearly better than habits do "
+                f"({self.gate_}). Saturation falls back to the excess of recent over usual shares "
                 f"(excitation_ = {alpha[0, 0]:.3g} * I). Are the events in their true order?",
                 ForetellWarning,
                 stacklevel=3,

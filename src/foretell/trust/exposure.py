@@ -39,7 +39,7 @@ from foretell.trust._limits import checked_settings, limits_of_users, refuse_inf
 from foretell.trust._slates import Candidates, Prices, filled
 from foretell.trust.bounds import binomial_upper
 from foretell.trust.diversify import MMR, Diversifier, ScoresOnly
-from foretell.trust.event_log import EventLog, checked_categories
+from foretell.trust.event_log import EventLog, checked_categories, plain
 from foretell.trust.excitation import ExcitationModel
 from foretell.trust.risk_cells import SaturationCells
 from foretell.trust.saturation import SaturationState, checked_memberships
@@ -362,8 +362,9 @@ class ExposureRegulator(BaseEstimator):
         if not unknown.any():
             return np.asarray(place)
         if self.cold_start != "prior":
+            first = plain(labels[int(np.argmax(unknown))])
             raise ParameterError(
-                f"user {labels[int(np.argmax(unknown))]!r} is unknown. To start unknown users with "
+                f"user {first!r} is unknown. To start unknown users with "
                 'everyone\'s usual shares, write ExposureRegulator(cold_start="prior").'
             )
         self.state_.add(labels[unknown])

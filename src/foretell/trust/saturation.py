@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import DataError, ParameterError
-from foretell.trust.event_log import EventLog, checked_categories
+from foretell.trust.event_log import EventLog, checked_categories, plain
 from foretell.trust.excitation import ExcitationModel
 
 Array = NDArray[np.float64]
@@ -105,8 +105,9 @@ class SaturationState:
         place: Rows = np.minimum(found, self.labels_.size - 1)
         unknown = self.labels_[place] != labels
         if unknown.any():
+            first = plain(labels[int(np.argmax(unknown))])
             raise ParameterError(
-                f"user {labels[int(np.argmax(unknown))]!r} is not held here. Call add([...]) "
+                f"user {first!r} is not held here. Call add([...]) "
                 "first, which starts a user with everyone's usual shares."
             )
         return place

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foretell.trust.event_log import plain
+
 Array = NDArray[np.float64]
 
 
@@ -102,8 +104,8 @@ class Slate:
         return [
             Move(
                 slot=int(j),
-                item=_plain(self.items[row, j]),
-                displaced=_plain(self.plain[row, j]),
+                item=plain(self.items[row, j]),
+                displaced=plain(self.plain[row, j]),
                 saturation=float(self.relative[row]),
                 with_item=float(self.ahead[row, j]),
                 with_displaced=float(self.ahead_plain[row, j]),
@@ -133,7 +135,3 @@ class Feedback:
 
     def __repr__(self) -> str:
         return f"Feedback({self.violated.size} users, {int(self.violated.sum())} above the limit)"
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
