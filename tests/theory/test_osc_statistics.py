@@ -1,9 +1,10 @@
 """Overlaps of bound components have the means and variances from which capacity is computed.
 
 One mode, unit vectors: same path, different filler: 0 and 1/s. Different path and filler: 0 and
-1/d. Different path, same filler: carved s/d; embedded 0 and 1/d. Over p independent modes the variances
-multiply, and (2p - 1)!! comes on top for tied components. Also here: the accuracy that follows, the
-exactness of blocks, and that projecting out one role at a time neither binds nor keeps the norm.
+1/d. Different path, same filler: carved s/d; embedded 0 and 1/d. Over p independent modes the
+variances multiply, and (2p - 1)!! comes on top for tied components. Also here: the accuracy that
+follows, the exactness of blocks, and that projecting out one role at a time neither binds nor
+keeps the norm.
 
 20 000 pairs have a standard error of 1 % of a variance; bounds of 5 % are passed by chance failure
 with probability below 1e-5 for each comparison. Accuracies are compared at 5 points, which

@@ -262,14 +262,11 @@ class KroneckerMAPMemory(FactMemory):
 
     def _score(self, cells: NDArray[Any], keys: Sequence[int], fillers: Rows) -> Array:
         scores = np.empty((len(keys), fillers.shape[1]))
-        step = max(1, _BLOCK // self.dim ** (self.order - 1))
         for n, flips in enumerate(self._flips(keys).transpose(1, 0, 2)):
             turned = cells
             for j, flip in enumerate(flips):
                 turned = turned * flip.reshape(-1, *[1] * (self.order - 1 - j))
-            for start in range(0, fillers.shape[1], step):
-                part = slice(start, start + step)
-                scores[n, part] = score_core(turned, fillers[:, part])
+            scores[n] = score_core(turned, fillers)
         return scores
 
     def _residual(self, cells: NDArray[Any], key: int, filler: Rows) -> tuple[float, Array, int]:

@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
 _BLOCK = 4_000_000  # numbers of a temporary table
+_CACHED = 100_000  # numbers of a table that stays in the cache of a core
 
 
 def orthonormal_frames(normals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -65,11 +66,14 @@ def leave_one_out(tensor: NDArray[Any], factors: NDArray[Any]) -> tuple[float, A
 
 def score_core(core: NDArray[Any], fillers: NDArray[Any]) -> Array:
     """<core, product of a filler's coordinates> for all fillers (p, V, s)."""
-    p, _, s = fillers.shape
-    scores = fillers[0] @ core.reshape(s, -1)
-    for j in range(1, p):
-        scores = np.einsum("vsr,vs->vr", scores.reshape(len(scores), s, -1), fillers[j])
-    return np.asarray(scores[:, 0], dtype=np.float64)
+    p, V, s = fillers.shape
+    flat, scores = core.reshape(s, -1), np.empty(V)
+    step = max(16, _CACHED // s ** (p - 1))
+    for start in range(0, V, step):
+        part = slice(start, start + step)
+        rest = products(fillers[1:, part])
+        scores[part] = np.einsum("vr,vr->v", fillers[0, part] @ flat, rest)
+    return scores
 
 
 def score_shared(cores: Sequence[NDArray[Any]], fillers: NDArray[Any]) -> Array:
