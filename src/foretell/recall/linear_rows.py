@@ -8,7 +8,8 @@ their cosine rho, and the error is
 
 with every moment in closed form, because signs and products of Gaussian pairs are. The two
 choices of A are the rows themselves ("linear") and the rows after removing the correlation of the
-bits, C_jk = 2/pi arcsin<g_j, g_k> ("decorrelated").
+bits, C_jk = 2/pi arcsin<g_j, g_k> ("decorrelated"). The second also divides by the slope of its own
+query, s(q) = q'Bq with mean one, which to first order subtracts rho (s - 1).
 
 Ours; the arcsine law is J. H. Van Vleck's (Proc. IEEE 54, 1966).
 """
@@ -49,14 +50,42 @@ class LinearDecoding:
 
     def weights(self, queries: Array, projections: Array) -> tuple[Array, Array]:
         """Weights (nq, m) and scales (nq,); `projections` are those on the unit rows."""
-        W = projections if self.kind == "linear" else queries @ self.rows.T
-        return W * np.sqrt(self.d), np.full(len(W), 1 / self.gain / np.sqrt(self.d))
+        root = np.sqrt(self.d)
+        if self.kind == "linear":
+            return projections * root, np.full(len(queries), 1 / self.gain / root)
+        W = queries @ self.rows.T
+        # The mean of a vote grows with rho at a slope that the query's own projections tell.
+        slope = mean_absolute_coordinate(self.d) * self.d * (W * projections).sum(axis=1)
+        return W * root, 1 / slope / root
 
     def variance(self, rho: Array) -> Array:
         """Variance of the estimate at cosines rho, averaged over directions."""
         along, total = self._moments
         across = max(total - along - 1.0, 0.0) / max(self.d - 1, 1)
-        return np.asarray(rho**2 * along + (1 - rho**2) * across)
+        plain = rho**2 * along + (1 - rho**2) * across
+        if self.kind == "linear":
+            return np.asarray(plain)
+        own, mixed, spread = self._slope_moments
+        rest = (1 - rho**2) / max(self.d - 1, 1)
+        joint = rho * (rho**2 * own + rest * (self.d - own)) + 2 * rho * rest * (mixed - own)
+        return np.asarray(np.maximum(plain - 2 * rho * (joint - rho) + rho**2 * spread, 0.0))
+
+    @cached_property
+    def _slope_moments(self) -> tuple[float, float, float]:
+        """E<a, x> x'Bx, E<a, Bx> and Var q'Bq for the slope q'Bq of mean one."""
+        A, G, d = self.rows / self.gain, self.unit, self.d
+        B = A.T @ G
+        B = (B + B.T) * (d / 2 / np.trace(B))
+        gB = G @ B
+        alpha = (A * G).sum(axis=1)
+        gBa, gBg = (gB * A).sum(axis=1), (gB * G).sum(axis=1)
+        root = np.sqrt(2 / np.pi)
+        # For standard normal x: E<a, x> x'Bx = E<a, x> tr B + sum_j Cov(b_j (A x)_j, x'Bx).
+        normal = root * (d * alpha.sum() + (2 * gBa - alpha * gBg).sum())
+        own = normal / (2**1.5 * np.exp(gammaln((d + 3) / 2) - gammaln(d / 2)))
+        mixed = mean_absolute_coordinate(d) * gBa.sum()
+        spread = 2 * ((B**2).sum() - d) / (d * (d + 2))
+        return float(own), float(mixed), float(spread)
 
     @property
     def _gram(self) -> Array:
