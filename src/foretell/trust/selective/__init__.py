@@ -11,7 +11,8 @@ from foretell.trust.selective.curves import (
 from foretell.trust.selective.estimator import SelectiveEstimator
 from foretell.trust.selective.floor import choose_min_retention, choose_thresholds
 from foretell.trust.selective.identity import ScoreIdentity, ScoreProfile, ScoreShift, ScoreTally
-from foretell.trust.selective.threshold import Performance, SelectiveThreshold, as_errors
+from foretell.trust.selective.performance import Performance, as_errors
+from foretell.trust.selective.threshold import SelectiveThreshold
 
 __all__ = [
     "CascadeRouter",

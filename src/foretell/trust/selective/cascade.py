@@ -15,7 +15,6 @@ probability of error, tau_K stop at model k when p <= tau_k (the last model alwa
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -31,12 +30,12 @@ from foretell.trust.decision import Certificate, Decision
 from foretell.trust.selective import checks
 from foretell.trust.selective.errorcurve import ErrorCurve
 from foretell.trust.selective.identity import ScoreIdentity
+from foretell.trust.selective.joint import joint_routes, joint_search
 from foretell.trust.selective.threshold import SelectiveThreshold
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-JOINT_CANDIDATES = 256  # combinations of thresholds in the joint search
 GRID = 24  # candidate stopping levels per model in the tuning of the path
 TUNED_ON = 20_000  # cases that the search looks at, at most
 
@@ -227,7 +226,7 @@ class CascadeRouter(BaseEstimator):
             self._has_path(u_NK.shape[1])
         costs = np.cumsum(self._costs(u_NK.shape[1]))
         if self.mode_ == "joint":
-            model, accepted = _joint_routes(u_NK, self.limits_)
+            model, accepted = joint_routes(u_NK, self.limits_)
             return Routes(model, accepted, u_NK[np.arange(model.size), model], costs[model])
         model, risk = self._follow(u_NK)
         return Routes(model, self.rule_.predict(risk, check=False), risk, costs[model])
@@ -271,7 +270,7 @@ class CascadeRouter(BaseEstimator):
 
     def _fit_joint(self, u_NK: Array, e_NK: Array) -> CascadeRouter:
         n = u_NK.shape[0]
-        self.limits_ = _joint_search(u_NK, e_NK, self.alpha)
+        self.limits_ = joint_search(u_NK, e_NK, self.alpha)
         feasible = self.limits_ is not None
         self.certificate_ = Certificate(
             kind="empirical",
@@ -356,45 +355,6 @@ def _best_stops(
                 (cost, -kept, value) for kept, cost, value in trials if kept >= most - tolerance
             )[2]
     return tuple(stops)
-
-
-def _joint_search(u_NK: Array, e_NK: Array, alpha: float) -> tuple[float, ...] | None:
-    """Thresholds of all models that accept the most with E + 1 <= alpha k."""
-    n, n_models = u_NK.shape
-    per_model = max(2, int(JOINT_CANDIDATES ** (1 / (n_models - 1)) + 1e-9))
-    grids = [
-        np.append(-np.inf, np.quantile(u_NK[:, k], np.linspace(0, 1, per_model - 1)))
-        for k in range(n_models - 1)
-    ]
-    order = np.argsort(u_NK[:, -1], kind="stable")
-    u, e = u_NK[order], e_NK[order]
-    last_of_group = np.append(u[1:, -1] != u[:-1, -1], True)
-    best, limits = 0, None
-    for first in itertools.product(*grids):
-        taken = u[:, :-1] <= np.asarray(first)
-        model = np.column_stack([taken, np.ones(n, dtype=bool)]).argmax(axis=1)
-        early = model < n_models - 1
-        kept, lost = int(early.sum()), float(e[np.arange(n), model][early].sum())
-        late = ~early
-        k = np.append(kept, kept + np.cumsum(late)[last_of_group])
-        errors = np.append(lost, lost + np.cumsum(e[:, -1] * late)[last_of_group])
-        passing = np.flatnonzero(errors + 1 <= alpha * k + 1e-9)
-        if passing.size and k[passing[-1]] > best:
-            best = int(k[passing[-1]])
-            values = np.append(-np.inf, u[last_of_group, -1])
-            limits = (*map(float, first), float(values[passing[-1]]))
-    return limits
-
-
-def _joint_routes(
-    u_NK: Array, limits: tuple[float, ...] | None
-) -> tuple[Integers, NDArray[np.bool_]]:
-    n, n_models = u_NK.shape
-    if limits is None:
-        return np.full(n, n_models - 1), np.zeros(n, dtype=bool)
-    below = u_NK <= np.asarray(limits)
-    accepted: NDArray[np.bool_] = np.asarray(below.any(axis=1))
-    return np.where(accepted, below.argmax(axis=1), n_models - 1), accepted
 
 
 def _given(stop_at: Sequence[float], n_models: int) -> tuple[float, ...]:

@@ -15,20 +15,20 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from foretell.core.errors import DataError, NotFittedError, ParameterError
+from foretell.core.errors import NotFittedError, ParameterError
 from foretell.trust.boundary import check_count, check_level
 from foretell.trust.bounds import GUARANTEES, Guarantee, binomial_interval
 from foretell.trust.decision import Action, Certificate, Decision
 from foretell.trust.selective import checks, feasible, rules
 from foretell.trust.selective.feasible import Choice, SortedCases
 from foretell.trust.selective.identity import Direction, ScoreIdentity, ScoreProfile, ScoreShift
+from foretell.trust.selective.performance import Performance
 from foretell.trust.selective.statements import certificate
 
 Array = NDArray[np.float64]
@@ -36,41 +36,6 @@ Mask = NDArray[np.bool_]
 
 FEWEST = 20  # accepted cases, by default, where the guarantee is about the share among them
 WIDE_POOL = 100  # unlabelled cases from which that floor applies to "fdr" as well
-
-
-@dataclass(frozen=True, slots=True)
-class Performance:
-    """What a rule did on labelled cases.
-
-    Parameters
-    ----------
-    n, n_accepted : int
-    errors : float
-        Sum of the errors (or losses) among the accepted.
-    risk : float
-        Share of wrong ones among the accepted; 0 where none is accepted.
-    risk_interval : pair of float
-        Exact 95 % interval of that share; (0, 1) where none is accepted.
-    retention : float
-        Share of cases that are accepted.
-    power : float
-        Share of cases that are accepted and right.
-    """
-
-    n: int
-    n_accepted: int
-    errors: float
-    risk: float
-    risk_interval: tuple[float, float]
-    retention: float
-    power: float
-
-    def __repr__(self) -> str:
-        low, high = self.risk_interval
-        return (
-            f"Performance({self.n_accepted} of {self.n} accepted, risk {self.risk:.4g} "
-            f"[{low:.4g}, {high:.4g}], power {self.power:.4g})"
-        )
 
 
 class SelectiveThreshold(BaseEstimator):
@@ -280,17 +245,7 @@ class SelectiveThreshold(BaseEstimator):
         >>> rule.evaluate([0.5, 1.5, 8.5], [0, 1, 1])
         Performance(2 of 3 accepted, risk 0.5 [0.01258, 0.9874], power 0.3333)
         """
-        accepted = self.predict(scores)
-        e = checks.errors_array(errors, accepted.size, fractional=True)
-        k, wrong = int(accepted.sum()), float(e[accepted].sum())
-        low, high = binomial_interval(math.floor(wrong), k) if k else (0.0, 1.0)
-        if wrong % 1:
-            high = binomial_interval(math.ceil(wrong), k)[1]
-        n = max(accepted.size, 1)
-        return Performance(
-            accepted.size, k, wrong, wrong / max(k, 1), (float(low), float(high)), k / n,
-            (k - wrong) / n,
-        )  # fmt: skip
+        return Performance.of(self.predict(scores), errors)
 
     def shift(self, scores: ArrayLike) -> ScoreShift:
         """How these scores compare with those of the calibration; needs no labels."""
@@ -439,17 +394,3 @@ class SelectiveThreshold(BaseEstimator):
             return score
         mine = self.identity_
         return ScoreIdentity(score, mine.version, mine.direction, mine.fingerprint)
-
-
-def as_errors(answers: ArrayLike, truth: ArrayLike) -> NDArray[np.int64]:
-    """1 where the answer differs from the truth, else 0.
-
-    Examples
-    --------
-    >>> as_errors(["a", "b"], ["a", "c"])
-    array([0, 1])
-    """
-    a, b = np.asarray(answers), np.asarray(truth)
-    if a.shape != b.shape:
-        raise DataError(f"answers has shape {a.shape} and truth {b.shape}; they must agree.")
-    return np.asarray(a != b).astype(np.int64)
