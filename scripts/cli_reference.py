@@ -26,11 +26,21 @@ are for.
 def page(group: Any) -> str:
     """The whole page: the program, then one section for each command."""
     parts = [INTRO, "## foretell\n", str(group.help), flags(group.params), str(group.epilog)]
-    for name, command in group.commands.items():
+    for name, command in leaves(group):
         usage = folded(f"foretell {name}", [usage_of(p) for p in command.params])
         parts += [f"## foretell {name}\n", f"```text\n{usage}\n```\n", str(command.help)]
         parts.append(flags(command.params))
     return "\n".join(part.rstrip() + "\n" for part in parts if part.strip())
+
+
+def leaves(group: Any, before: str = "") -> list[tuple[str, Any]]:
+    """Every command with its whole name; a group is replaced by its commands."""
+    found = []
+    for name, command in group.commands.items():
+        whole = f"{before}{name}"
+        inside = getattr(command, "commands", None)
+        found += [(whole, command)] if inside is None else leaves(command, f"{whole} ")
+    return found
 
 
 def folded(start: str, words: list[str], width: int = 80) -> str:
@@ -46,7 +56,8 @@ def folded(start: str, words: list[str], width: int = 80) -> str:
 def usage_of(parameter: Any) -> str:
     """How a parameter is written: FILE, --out PATH, [--time TEXT], [--json]."""
     if parameter.param_type_name == "argument":
-        return str(parameter.name).upper()
+        name = str(parameter.name).upper()
+        return name if parameter.required else f"[{name}]"
     words = " ".join(filter(None, (parameter.opts[0], value_of(parameter))))
     return words if parameter.required else f"[{words}]"
 
@@ -67,7 +78,7 @@ def flags(parameters: list[Any]) -> str:
     for parameter in parameters:
         words = usage_of(parameter).strip("[]")
         default = parameter.default
-        plain = isinstance(default, (str, int, Path)) and not isinstance(default, bool)
+        plain = isinstance(default, (str, int, float, Path)) and not isinstance(default, bool)
         fallback = "required" if parameter.required else f"`{default}`" if plain else ""
         meaning = re.sub(r"--[a-z-]+", r"`\g<0>`", parameter.help)
         rows.append(f"| `{words}` | {fallback} | {meaning} |")

@@ -25,10 +25,11 @@ from foretell.app.words import number
 from foretell.core.errors import DataError, ParameterError
 from foretell.core.files import beside, resolved, writing
 from foretell.trust.selective import ScoreIdentity, ScoreShift, SelectiveThreshold
-from foretell.trust.selective.identity import CHANCE, ENOUGH, ScoreProfile
+from foretell.trust.selective.identity import ENOUGH, ScoreProfile
 
 WORDS = np.array(["withhold", "accept"])
 COLUMN = "decision"
+DOUBT = 1e-3  # probability by chance from which a shift is suspected, before it is beyond doubt
 UNSURE = 0.9  # of the calibration cases are surer than what is called unusually unsure
 
 
@@ -195,9 +196,21 @@ def doubts(rule: SelectiveThreshold, applied: Applied, source: str) -> list[str]
             "expected. The share of wrong answers among the accepted is unknown, and often larger. "
             "Label some of these cases and calibrate again on them."
         )
+    elif doubtful(shift):
+        said.append(
+            f"These cases may not be like those of the calibration: their scores differ by a "
+            f"distance of {shift.distance:.2f}, which chance alone reaches with a probability "
+            f"below {_power(shift.p_value)}. If they come from elsewhere, the promise does not "
+            "cover them. Label some, and look at them with: foretell trust report"
+        )
     if rule.threshold_ is None and not applied.batch:
         said.append("The rule has no threshold, so everything was withheld.")
     return said
+
+
+def doubtful(shift: ScoreShift) -> bool:
+    """Whether a shift is likely, but not beyond doubt."""
+    return not shift.shifted and shift.n >= ENOUGH and shift.p_value < DOUBT
 
 
 def accepted_words(rule: SelectiveThreshold, applied: Applied) -> str:
@@ -213,12 +226,12 @@ def accepted_words(rule: SelectiveThreshold, applied: Applied) -> str:
 def reassurance(rule: SelectiveThreshold, applied: Applied) -> str | None:
     """What the comparison of the scores can tell where it found nothing."""
     shift, n = applied.shift, applied.n
-    if shift.shifted or applied.own:
+    if shift.shifted or doubtful(shift) or applied.own:
         return None
     if n < ENOUGH:
         return f"{n} cases are too few to tell whether their scores are like the calibration's."
     both = n * rule.profile_.n / (n + rule.profile_.n)
-    seen = math.sqrt(math.log(2 / CHANCE) / (2 * both))
+    seen = math.sqrt(math.log(2 / DOUBT) / (2 * both))
     if seen > 0.5:
         return (
             f"With {rule.profile_.n} calibration cases and {n} new ones only a gross shift of the "
@@ -226,7 +239,7 @@ def reassurance(rule: SelectiveThreshold, applied: Applied) -> str | None:
         )
     return (
         f"Their scores look like those of the calibration (distance {shift.distance:.2f}; from "
-        f"{seen:.2f} on it would be called a shift). Whether equally sure answers are still as "
+        f"{seen:.2f} on a shift would be suspected). Whether equally sure answers are still as "
         "often right cannot be seen from scores: check some labels now and then."
     )
 
@@ -247,6 +260,7 @@ def _summary(
         "accepted_in_calibration": rule.retention_,
         "shift": {
             "shifted": shift.shifted,
+            "suspected": shift.shifted or doubtful(shift),
             "distance": shift.distance,
             "p_value": shift.p_value,
             "less_sure_than_90_percent": applied.unusual,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.app.command_trust import SURER
+from foretell.app.command_trust_apply import doubtful
 from foretell.app.command_trust_report import Offer, RuleStudy, broken
 from foretell.app.report.plot import Plot, padded
 from foretell.app.report.tables import Table
@@ -24,7 +25,7 @@ _MEANS = {
     "fdr": "Holds on average over calibrations and batches; about half of them are above.",
     "marginal": "Counts wrong and accepted as a share of all cases, not of the accepted ones.",
     "plugin_corrected": "Holds on average over calibrations; about half of them are above.",
-    "plugin": "The published rule; its promise cannot be kept, so it is shown for comparison.",
+    "plugin": "It is here for comparison.",
 }
 
 
@@ -144,6 +145,11 @@ def _row(offer: Offer, study: RuleStudy) -> tuple[str, ...]:
         return (name, "–", "–", "–", f"{offer.why_not[:1].upper()}{offer.why_not[1:]}.")
     found, threshold = offer.performance, offer.rule.threshold_
     statement = f"{offer.rule.certificate_.statement} {_MEANS[offer.guarantee]}"
+    if offer.guarantee == "fdr" and study.new is not None and study.new.shift.shifted:
+        statement = (
+            f"Not this, here: {study.new.source} is the unlabelled sample, and it is not like the "
+            f"calibration. Otherwise: {statement}"
+        )
     if threshold is None:
         certificate = offer.rule.certificate_
         return (name, "none", _percent(0), "–", f"{certificate.statement} {_first(certificate)}")
@@ -160,6 +166,8 @@ def _grade(study: RuleStudy) -> tuple[str, str]:
         return "poor", "Not kept on the new cases"
     if new is not None and new.shift.shifted:
         return "poor", "Does not cover the new cases"
+    if new is not None and doubtful(new.shift):
+        return "fair", "Doubtful for the new cases"
     if not study.own and broken(rule, study.performance):
         return "poor", "Not kept on these cases"
     if rule.certificate_.kind == "plugin":
@@ -245,6 +253,12 @@ def _new_words(study: RuleStudy) -> list[str]:
             "promise assumes that both come from one law, so it does not cover these cases: the "
             "share of wrong answers among the accepted is unknown, and often larger. Label some of "
             "them and calibrate again."
+        )
+    elif doubtful(shift):
+        said.append(
+            "They may not be like those of the calibration: their scores differ by a distance of "
+            f"{number(shift.distance, 2)}, which chance alone reaches in less than one of 1000 "
+            "samples. If they come from elsewhere, the promise does not cover them."
         )
     elif new.scores.size < ENOUGH:
         said.append("These are too few to tell whether their scores are like the calibration's.")
