@@ -1,8 +1,7 @@
-"""Speed of the scan, loss of 8-bit tables, and reads of the gate, on WordNet glosses.
+"""Speed of the scans and loss of 8-bit tables, on WordNet glosses and on random codes.
 
-117,659 glosses, 384 dimensions, as many bits. Peers: faiss IndexBinaryFlat on SimHash codes of the
-same bytes, and the best fixed budget. Speeds alternate in one process on one thread, process CPU
-time; z of the gate is chosen on one half of the queries and measured on the other.
+117,659 glosses, 384 dimensions, as many bits. Peer: faiss IndexBinaryFlat on SimHash codes of the
+same bytes. Sides alternate in one process on one thread, process CPU time, decoding included.
 """
 
 import time
@@ -12,10 +11,9 @@ import numpy as np
 from _common import ratio_interval, shown, write_result
 from _texts import wordnet
 
-from foretell.recall import CosineDecoder, SignSketch, SketchIndex
+from foretell.recall import CosineDecoder, SignSketch
 from foretell.recall.backends import Request, ScanBackend, Tables, scanned, sign_index
 from foretell.recall.block_scan import BlockedCodes
-from foretell.recall.budget import plan_gate
 from foretell.recall.rows import Rows
 from foretell.recall.store import Column, MemoryTable
 
@@ -48,9 +46,7 @@ def one_seed(X: Any, Q: Any, truth: Any, seed: int, clock: bool) -> dict[str, An
 
     sketch = SignSketch(n_bits=BITS, random_state=seed).fit(X[:10])
     simhash = SignSketch(n_bits=BITS, projection="gaussian", random_state=seed).fit(X[:10])
-    index = SketchIndex(sketch)
-    index.add(X)
-    codes, old = index.view()[0].columns["codes"].all(), simhash.transform(X)
+    codes, old = sketch.transform(X), simhash.transform(X)
     flat = faiss.IndexBinaryFlat(BITS)
     flat.add(old)
     fast = sign_index(Rows.of(codes))
@@ -90,7 +86,6 @@ def one_seed(X: Any, Q: Any, truth: Any, seed: int, clock: bool) -> dict[str, An
             for name, side in sides.items():
                 spent[name].append(1e3 * timed(side) / len(Q))
         out["ms"] = spent
-    out["gate"] = gate(index, Q, truth)
     return out
 
 
@@ -133,24 +128,6 @@ def one_million(seed: int = 0) -> dict[str, list[float]]:
     return spent
 
 
-def gate(index: SketchIndex, Q: Any, truth: Any) -> dict[str, Any]:
-    """Gate chosen on half of the queries, against the fixed budget of equal recall."""
-    half = len(Q) // 2
-    plan = plan_gate(index, Q[:half], 0.95, k=K, budget=3000, truth=truth[:half])
-    test = index.search(Q[half:], k=K, budget=3000, gate=plan.gate)
-    reached = recall(test.ids, truth[half:])
-    found = index.candidates(Q[half:], 3000)
-    ranks = np.array(
-        [
-            np.where(np.isin(t, f), [np.flatnonzero(f == i).sum() + 1 for i in t], 10**9)
-            for f, t in zip(found, truth[half:], strict=True)
-        ]
-    )
-    # The smallest fixed budget with at least this recall, known in hindsight: in its favour.
-    fixed = int(np.sort(ranks.ravel())[int(np.ceil(reached.mean() * ranks.size)) - 1])
-    return {"gate": plan.gate, "reads": test.info.reads, "recall": reached, "fixed": fixed}
-
-
 def main() -> None:
     import faiss
 
@@ -189,19 +166,6 @@ def main() -> None:
             ("votes by our blocked scan", "numpy"),
         )
     ]  # fmt: skip
-    narrow = SketchIndex(SignSketch(n_bits=128, random_state=0).fit(X[:10]))
-    narrow.add(X)
-    gates = {"128 bits, one projection": [gate(narrow, Q, truth)]}
-    gates[f"{BITS} bits"] = [run["gate"] for run in runs]
-    rows_gate = []
-    for name, found in gates.items():
-        reads = np.mean([g["reads"] for g in found], axis=0)
-        fixed = np.mean([g["fixed"] for g in found])
-        rows_gate.append([
-            name, "-".join(sorted({str(g["gate"]) for g in found})),
-            shown(spread(np.mean([g["recall"] for g in found], axis=0))),
-            shown(spread(reads)), float(fixed), shown(spread(reads / fixed)),
-        ])  # fmt: skip
     write_result(
         "qacos_index",
         {"bits": BITS, "seeds": SEEDS, "queries": QUERIES, "budget": BUDGET, "rounds": ROUNDS,
@@ -220,17 +184,10 @@ def main() -> None:
                 "rows": rows_million,
                 "note": "Random codes, 20 queries at a time, one thread; decoding included.",
             },
-            "qacos-index-gate": {
-                "columns": ["gate", "z chosen on the other half", "recall of top 10",
-                            "reads a query", "fixed budget of equal recall", "reads / fixed"],
-                "rows": rows_gate,
-                "note": f"{QUERIES // 2} test queries, {SEEDS} projections; z for 95 % on the "
-                "training half. The fixed budget is chosen with knowledge of the test queries.",
-            },
         },
         milliseconds={"wordnet": ms, "million": big},
     )  # fmt: skip
-    print(*rows, *rows_million, *rows_gate, loss, sep="\n")
+    print(*rows, *rows_million, loss, sep="\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Candidates come in the order of their estimates. Reading stops once the k-th best exact cosine is
 at least the next estimate plus z standard errors: with floats on a disk, easy queries cost few
-reads, and hard ones get more.
+reads, and hard ones get more. It looks after k vectors, and then again after each sixteenth more,
+so that it reads at most that much too many.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from numpy.typing import NDArray
 
 from foretell.recall.rows import Rows
 
-READ = 8  # vectors read at a time
+
+def next_look(read: int, k: int) -> int:
+    """Vectors read when the gate looks next."""
+    return read + max(1, read // 16) if read else k
 
 
 def gated(
@@ -42,7 +46,7 @@ def gated(
     while read < len(candidates):
         if read >= k and np.partition(exact[:read], read - k)[read - k] >= upper[read]:
             break
-        part = slice(read, min(read + (READ if read else max(k, READ)), len(candidates)))
+        part = slice(read, min(next_look(read, k), len(candidates)))
         exact[part] = vectors.take(candidates[part]).astype(np.float32) @ query
         read = part.stop
     best = np.argsort(-exact[:read], kind="stable")[:k]
@@ -53,7 +57,10 @@ def running_kth(
     exact: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Numbers of vectors read at which the gate looks, and the k-th best exact cosine there."""
-    looks = np.arange(max(k, READ), max(len(exact), max(k, READ)), READ)
+    places = [k]
+    while places[-1] < len(exact):
+        places.append(next_look(places[-1], k))
+    looks = np.array(places[:-1], np.int64)
     kth = np.empty(len(looks))
     best = np.full(k, -np.inf)
     done = 0
