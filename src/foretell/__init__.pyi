@@ -1,7 +1,7 @@
 from .core import ForetellError, citation
 from .data import Trajectories
 from .dynamics import ALRNN, CPLRNN, ReLUNeuralODE, load
-from .recall import OSCMemory
+from .recall import CosineDecoder, OSCMemory, SignSketch
 from .trust import CascadeRouter, SelectiveEstimator, SelectiveThreshold
 
 __version__: str
@@ -9,11 +9,13 @@ __all__ = [
     "ALRNN",
     "CPLRNN",
     "CascadeRouter",
+    "CosineDecoder",
     "ForetellError",
     "OSCMemory",
     "ReLUNeuralODE",
     "SelectiveEstimator",
     "SelectiveThreshold",
+    "SignSketch",
     "Trajectories",
     "citation",
     "load",

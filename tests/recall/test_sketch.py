@@ -97,6 +97,19 @@ def test_centring_is_undone_by_the_norms():
     assert 0.5 < np.sqrt((error**2).mean() / (reported**2).mean()) < 1.5
 
 
+def test_stored_factors_make_a_document_its_own_measure():
+    X = unit(50, 32) + 0.5
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    sketch = SignSketch(n_bits=32, center="mean", random_state=0).fit(X)
+    residual = X - sketch.mean_
+    for row in range(5):
+        lengths = np.linalg.norm(residual[row])
+        plan = CosineDecoder("linear").prepare(sketch, residual[row] / lengths)
+        code, factor = sketch.transform(X[row][None]), sketch.stored_factors(X[row][None])
+        estimate = CosineDecoder("linear").score(plan, code, factor) - plan.offset
+        assert estimate[0] == pytest.approx(lengths, rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("center", [None, "mean"])
 def test_saved_and_loaded_it_makes_the_same_codes(kind, center):

@@ -126,6 +126,31 @@ CITATIONS = MappingProxyType(
   year    = {2019},
   doi     = {10.1016/j.trf.2019.09.015}
 }""",
+        "simhash": r"""@inproceedings{charikar2002similarity,
+  title     = {Similarity estimation techniques from rounding algorithms},
+  author    = {Charikar, Moses S.},
+  booktitle = {Proceedings of the 34th Annual {ACM} Symposium on Theory of Computing},
+  pages     = {380--388},
+  year      = {2002},
+  doi       = {10.1145/509907.509965}
+}""",
+        "asymmetric-sketches": r"""@inproceedings{dong2008asymmetric,
+  title     = {Asymmetric distance estimation with sketches for similarity search in
+               high-dimensional spaces},
+  author    = {Dong, Wei and Charikar, Moses and Li, Kai},
+  booktitle = {Proceedings of the 31st International {ACM SIGIR} Conference},
+  year      = {2008}
+}""",
+        "rabitq": r"""@article{gao2024rabitq,
+  title   = {{RaBitQ}: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for
+             Approximate Nearest Neighbor Search},
+  author  = {Gao, Jianyang and Long, Cheng},
+  journal = {Proceedings of the ACM on Management of Data},
+  volume  = {2},
+  number  = {3},
+  year    = {2024},
+  doi     = {10.1145/3654970}
+}""",
     }
 )
 
