@@ -52,13 +52,13 @@ def horizon_table(study: Study) -> Table | None:
             why = f"no: about {needed} stretches would be enough" if more else "no: too often wrong"
             rows.append((ahead, blocks, "–", share(trial.wrong_overall), why))
         else:
-            rows.append((ahead, blocks, share(trial.accepted), share(trial.wrong), "yes"))
+            rows.append((ahead, blocks, share(trial.accepted), share(trial.wrong), "certified"))
     columns = (
         ("horizon", "w"),
         ("stretches", "n"),
         ("accepted", "n"),
         ("wrong among them", "n"),
-        ("certified", ""),
+        ("verdict", ""),
     )
     note = (
         f"Wrong: off by more than {number(trust.tolerance)} standard deviations by then. Tried "
