@@ -87,6 +87,8 @@ def test_bad_input_is_refused():
         blocked.top(W[:, :60], 3)
     with pytest.raises(DataError, match="finite"):
         blocked.top(np.full(64, np.nan), 3)
+    with pytest.raises(DataError, match="40 codes"):
+        blocked.top(W, 3, alive=np.ones(41, bool))
     with pytest.raises(ParameterError, match="k=10"):
         blocked.top(W, 0)
     with pytest.raises(DataError, match="uint8"):

@@ -143,10 +143,19 @@ class BlockedCodes:
         return self._ranked(W, k, keys, rows, counts, (steps, floors) if not refine else None)
 
     def _masks(self, alive: NDArray[np.bool_] | None) -> NDArray[np.uint32]:
+        """One bit for each code that may be found, a word for each block."""
+        if alive is None:
+            masks = np.full(self.blocks.shape[0], 0xFFFFFFFF, np.uint32)
+            if self.n % LANES:
+                masks[-1] = (1 << self.n % LANES) - 1
+            return masks
+        if np.shape(alive) != (self.n,):
+            raise DataError(
+                f"alive has shape {np.shape(alive)}; {self.n} codes need ({self.n},) of bool."
+            )
         bits = np.zeros(self.blocks.shape[0] * LANES, np.uint8)
-        bits[: self.n] = 1 if alive is None else np.asarray(alive, dtype=bool)
-        masks: NDArray[np.uint32] = np.packbits(bits, bitorder="little").view("<u4")
-        return masks.astype(np.uint32)
+        bits[: self.n] = np.asarray(alive, dtype=bool)
+        return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
 
     def _ranked(
         self,
