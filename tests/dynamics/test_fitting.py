@@ -326,6 +326,60 @@ def test_a_handler_of_somebody_else_stays_in_charge():
         signal.signal(signal.SIGINT, before)
 
 
+class Picky:
+    """Scores rise with time; the last looks fail the longer runs."""
+
+    def __init__(self, passing: int) -> None:
+        self.passing, self.looks, self.asked = passing, 0, []
+
+    def __call__(self, kernel, theta):
+        self.looks += 1
+        return float(self.looks)
+
+    def confirms(self, kernel, theta, score, start):
+        self.asked.append((score, start))
+        return score <= self.passing or start < 2
+
+
+def test_parameters_have_to_pass_longer_runs():
+    score = Picky(passing=18)
+    found = run(score=score)
+    assert found.confirmed
+    assert found.best_score == 18
+    assert score.asked[:6] == [(20, 0), (20, 1), (20, 2), (19, 0), (19, 1), (19, 2)]
+    assert score.asked[6:] == [(18, n) for n in range(4)]
+    only_so_many = run(score=Picky(passing=1))
+    assert not only_so_many.confirmed
+    assert only_so_many.best_score == 20
+    assert run(score=lambda kernel, theta: -np.inf).confirmed  # escapes have their own warning
+
+
+def test_longer_runs_choose_the_same_after_an_interrupt(tmp_path):
+    class Stopping(Picky):
+        def confirms(self, kernel, theta, score, start):
+            signal.raise_signal(signal.SIGINT)
+            return super().confirms(kernel, theta, score, start)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(score=Stopping(18), checkpoint=tmp_path / "state")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    same(run(score=Picky(18), checkpoint=tmp_path / "state", resume=True), run(score=Picky(18)))
+
+
+def test_a_longer_run_that_comes_to_rest_does_not_confirm():
+    score = FreeRunScore(sequences(300), LAYOUT)
+
+    class Still(Parabola):
+        def free_run(self, A, W, h, C, z0, u, dt):
+            return np.repeat(z0[:, None], dt.shape[1] + 1, axis=1)
+
+    assert not score.confirms(Still(), np.zeros(LAYOUT.size), -0.1, 3)
+    assert score.confirms(Still(), np.zeros(LAYOUT.size), -20.0, 3)
+
+
 PROGRAM = """
 import signal
 import sys

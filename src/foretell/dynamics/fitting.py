@@ -8,7 +8,8 @@ rate, clipping and free-run selection. Windows come from ``sequences``, checkpoi
 Sparse teacher forcing moves the observed units to the data every ``forcing_interval`` samples;
 generalised forcing moves them part of the way at every sample, by a share that decays.
 The parameters that are kept are the ones with the best free run on the validation part, never the
-ones with the lowest loss: a low loss with a free run at rest is common early in training.
+ones with the lowest loss: a low loss with a free run at rest is common early in training. They have
+to pass longer runs from other places as well: a run may move for long and then come to rest.
 
 Sources: Mikhaeil et al., NeurIPS 2022 (sparse forcing); Hess et al., ICML 2023 (generalised);
 Braendle et al., ICML 2026 (settings).
@@ -42,6 +43,8 @@ _MOST_HISTOGRAM = 3  # variables up to which a histogram of states is filled
 _SMOOTHING = 0.1  # variance of the Gaussians above that, in variances of the data
 SLACK_ON_TRAINING_DATA = 0.5  # see Settings
 _MOST_RUNS = 3  # recordings from which a free run starts
+_CONFIRMING_RUNS, _LONGEST_RUN = 4, 100_000  # longer runs that a look has to pass, and their steps
+_MOST_CANDIDATES = 6  # looks that are tried before the best one is kept with a warning
 _MOST_SKIPS = 10  # batches in a row without a finite gradient
 _SLICE_SECONDS = 20.0  # a checkpoint is written about this often
 _REPORTS = 400  # progress reports in one training
@@ -155,6 +158,7 @@ class Trained:
     best_score: float
     history: History
     seconds: float
+    confirmed: bool
 
 
 def forcing_share(settings: Settings, step: int) -> tuple[int, float]:
@@ -192,7 +196,27 @@ class FreeRunScore:
                 [(run - seen)[n:] ** 2 for n, (seen, run) in zip(counted, runs, strict=True)]
             )
             return -float(np.sqrt(np.nanmean(errors)))
-        cloud = np.concatenate([run[len(run) // 10 :] for _, run in runs])
+        return self._agreement([run for _, run in runs])
+
+    def confirms(self, kernel: SequenceKernel, theta: Array, score: float, start: int) -> bool:
+        """Whether a run twice as long, from another place, scores about as well.
+
+        A chaotic transient can last for a whole run and end in another one: at rest, say. ``start``
+        counts 0 .. 3 through places spread over the validation part.
+        """
+        if self._sequences.driven:
+            return True
+        A, W, h, C, L = self._layout.views(theta)
+        x0 = self._truth[start * len(self._truth) // _CONFIRMING_RUNS]
+        dt = np.ones((1, min(2 * self._n_steps, _LONGEST_RUN)))
+        z0 = np.concatenate([x0, L @ x0])[None]
+        run = kernel.free_run(A, W, h, C, z0, None, dt)[0, :, : self._layout.n_observed]
+        return self._agreement([run]) >= 2 * score - 1
+
+    def _agreement(self, runs: list[Array]) -> float:
+        if any(not (np.abs(run) < OUT_OF_RANGE).all() for run in runs):
+            return -np.inf
+        cloud = np.concatenate([run[len(run) // 10 :] for run in runs])
         if self._layout.n_observed > _MOST_HISTOGRAM:
             return -state_space_divergence_gmm(
                 self._truth, cloud, variance=_SMOOTHING, max_points=1000, n_draws=500
@@ -267,9 +291,39 @@ def train(
                 saved = time.monotonic()
             if interrupted.is_set():
                 raise KeyboardInterrupt
+        confirmed = _confirm(state, score, kernel, interrupted)
+        if interrupted.is_set() and checkpoint is not None:
+            state.save(Path(checkpoint), identity, clock.seconds())
     return Trained(
-        state.best_theta, state.best_step, state.best_score, state.history, clock.seconds()
+        state.best_theta,
+        state.best_step,
+        state.best_score,
+        state.history,
+        clock.seconds(),
+        confirmed,
     )
+
+
+def _confirm(
+    state: TrainingState, score: FreeRunScore, kernel: SequenceKernel, stop: threading.Event
+) -> bool:
+    """Prefer the best look that passes longer runs from other places; say whether one does."""
+    candidates = state.candidates()[:_MOST_CANDIDATES]
+    for look in candidates:
+        theta, own = state.looked_at[look], state.history.scores[look]
+        passed = 0
+        while (
+            passed < _CONFIRMING_RUNS
+            and not stop.is_set()
+            and score.confirms(kernel, theta, own, passed)
+        ):
+            passed += 1
+        if stop.is_set():
+            return False
+        if passed == _CONFIRMING_RUNS:
+            state.choose(look)
+            return True
+    return not candidates  # escapes at every look have their own warning
 
 
 def _update(

@@ -196,6 +196,14 @@ class SequenceLearner(BaseEstimator):
                 ForetellWarning,
                 stacklevel=2,
             )
+        elif not trained.confirmed:
+            warnings.warn(
+                "a longer free run of the trained model ends elsewhere than where the data are, at "
+                "rest for instance. Look at long runs before you rely on them, or train longer "
+                f"(max_updates={2 * settings.max_updates}).",
+                ForetellWarning,
+                stacklevel=2,
+            )
         return self
 
     def _adopt(self, layout: Layout, theta: Array) -> None:

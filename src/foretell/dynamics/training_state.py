@@ -57,6 +57,7 @@ class TrainingState:
         self.skips_in_a_row = 0
         self.history = History()
         self.best_theta, self.best_step, self.best_score = theta.copy(), 0, -np.inf
+        self.looked_at: list[Array] = []  # the parameters of every score in the history
 
     def take(self, loss: float, gradient: Array, norm: float, clip: float, rate: float) -> None:
         """Follow a gradient, or count it as skipped when it is not finite."""
@@ -80,9 +81,22 @@ class TrainingState:
         self.history.steps.append(self.step)
         self.history.losses.append(self.loss)
         self.history.scores.append(score)
+        self.looked_at.append(self.theta.copy())
         top = max(self.history.scores)
         if not np.isfinite(top) or score >= top - slack * abs(top):
             self.best_theta, self.best_step, self.best_score = self.theta.copy(), self.step, score
+
+    def candidates(self) -> list[int]:
+        """Which looks to prefer: the best one, then the others by score; none that escaped."""
+        scores = np.array(self.history.scores)
+        order = [int(n) for n in np.argsort(-scores, kind="stable") if np.isfinite(scores[n])]
+        best = [n for n in order if self.history.steps[n] == self.best_step]
+        return best + [n for n in order if n not in best]
+
+    def choose(self, look: int) -> None:
+        """Keep the parameters of that look as the best ones."""
+        self.best_theta = self.looked_at[look].copy()
+        self.best_step, self.best_score = self.history.steps[look], self.history.scores[look]
 
     def save(self, path: Path, identity: str, seconds: float) -> None:
         """Write the checkpoint folder; ``identity`` names data and settings."""
@@ -102,6 +116,7 @@ class TrainingState:
             "mean": self.optimiser.mean,
             "square": self.optimiser.square,
             "best_theta": self.best_theta,
+            "looked_at": np.reshape(self.looked_at, (-1, self.theta.size)),
             "optimiser_step": np.array([self.optimiser.step]),
         }
         Artifact(model_class=_CHECKPOINT, arrays=arrays, fields=fields).save(path)
@@ -121,7 +136,13 @@ class TrainingState:
                 "file and the same arguments, or start anew with resume=False."
             )
         arrays = artifact.arrays
+        if "looked_at" not in arrays:
+            raise ArtifactError(
+                f"{path} was saved by an older version of foretell, whose trainings cannot be gone "
+                "on with. Start anew with resume=False."
+            )
         self.theta, self.best_theta = arrays["theta"], arrays["best_theta"]
+        self.looked_at = list(arrays["looked_at"])
         self.optimiser.mean, self.optimiser.square = arrays["mean"], arrays["square"]
         self.optimiser.step = int(arrays["optimiser_step"][0])
         self.step, self.loss = fields["step"], float(fields["loss"])
