@@ -14,6 +14,7 @@ import numpy as np
 from _common import run_jobs, write_result
 from _coral_data import Ratings, folder, ml_100k
 from _coral_published import PublishedRule
+from scipy.stats import t
 
 from foretell.trust import (
     DPP,
@@ -175,7 +176,9 @@ def bars_table(found: dict[Any, Any]) -> dict[str, Any]:
             bar = f"<= {eps + 0.02}"
             rows.append([f"(ii) violations of dual {eps} + MMR, {world}", paired(rate), bar])
             relative = rate / np.array(mmr["violations"])
-            rows.append([f"(ii) the same / MMR, {world}", paired(relative), "<= 0.25"])
+            rows.append(
+                [f"(ii) violations of dual {eps} + MMR / MMR, {world}", paired(relative), "<= 0.25"]
+            )
         for name in ("barrier", "barrier + MMR"):
             rate = np.array(found[world, name, "as believed"]["violations"])
             rows.append([f"(iii) violations of {name}, {world}", paired(rate), "= 0"])
@@ -218,7 +221,7 @@ def decay_table(found: dict[Any, Any], judges: tuple[str, ...]) -> dict[str, Any
 
 
 def paired(values: np.ndarray) -> str:
-    half = 2.093 * values.std(ddof=1) / np.sqrt(values.size)
+    half = t.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
     return f"{values.mean():.3f} [{values.mean() - half:.3f}, {values.mean() + half:.3f}]"
 
 

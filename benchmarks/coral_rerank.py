@@ -30,7 +30,11 @@ WEIGHTS = (0.25, 0.5, 1.0, 2.0)
 
 def prepared(ratings: Ratings, seed: int) -> dict[str, Any]:
     """Candidates of ALS fitted without each user's last event, and what that event was."""
-    from implicit.als import AlternatingLeastSquares
+    try:
+        from implicit.als import AlternatingLeastSquares
+    except ImportError:
+        print("skipped: implicit is not installed. Install it with: pip install implicit")
+        raise SystemExit(0) from None
 
     rng = np.random.default_rng(seed)
     order = np.lexsort((rng.random(ratings.user.size), ratings.time, ratings.user))

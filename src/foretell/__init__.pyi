@@ -2,7 +2,13 @@ from .core import ForetellError, citation
 from .data import Trajectories
 from .dynamics import ALRNN, CPLRNN, ReLUNeuralODE, load
 from .recall import CosineDecoder, OSCMemory, SignSketch
-from .trust import CascadeRouter, SelectiveEstimator, SelectiveThreshold
+from .trust import (
+    CascadeRouter,
+    ExcitationModel,
+    ExposureRegulator,
+    SelectiveEstimator,
+    SelectiveThreshold,
+)
 
 __version__: str
 __all__ = [
@@ -10,6 +16,8 @@ __all__ = [
     "CPLRNN",
     "CascadeRouter",
     "CosineDecoder",
+    "ExcitationModel",
+    "ExposureRegulator",
     "ForetellError",
     "OSCMemory",
     "ReLUNeuralODE",

@@ -64,7 +64,7 @@ class SimulatedUsers:
         Shares of the categories that each user likes at first.
     fatigue : float or array (U,)
         How much a category shown in every slot loses, in units of utility.
-    drift : float
+    drift : float or array (U,)
         How far one click moves the preference towards its category.
     outside : float
         Utility of clicking nothing.
@@ -93,7 +93,7 @@ class SimulatedUsers:
         preference: ArrayLike,
         *,
         fatigue: float | ArrayLike = 0.0,
-        drift: float = 0.05,
+        drift: float | ArrayLike = 0.05,
         outside: float = 1.5,
         weight: float = 0.6,
         memory: float = 0.1,
@@ -114,11 +114,12 @@ class SimulatedUsers:
                 f"preference has the shape {self.preference.shape}; needed are {U} rows of shares "
                 "that sum to 1."
             )
-        for name, value in (("drift", drift), ("memory", memory)):
-            if not 0 <= value <= 1:
-                raise ParameterError(f"{name}={value!r}; needed is a share in [0, 1].")
+        for name, value in (("drift", np.asarray(drift)), ("memory", np.asarray(memory))):
+            if not ((value >= 0) & (value <= 1)).all():
+                raise ParameterError(f"{name}={value.tolist()!r}; needed are shares in [0, 1].")
         self.fatigue = np.broadcast_to(np.asarray(fatigue, dtype=np.float64), (U,))
-        self.drift, self.outside, self.weight, self.memory = drift, outside, weight, memory
+        self.drift = np.broadcast_to(np.asarray(drift, dtype=np.float64), (U,))
+        self.outside, self.weight, self.memory = outside, weight, memory
         self.shock_step = shock_step
         self.shock = None if shock is None else np.asarray(shock, dtype=np.float64)
 
@@ -156,8 +157,9 @@ class SimulatedUsers:
         clicked = choice < slate.shape[1]
         preference = state.preference.copy()
         row = np.flatnonzero(clicked)
-        preference[row] *= 1.0 - self.drift
-        preference[row, kind[row, choice[row]]] += self.drift
+        drift = self.drift[state.users[row]]
+        preference[row] *= 1.0 - drift[:, None]
+        preference[row, kind[row, choice[row]]] += drift
         if self.shock_step == state.step and self.shock is not None:
             preference = 0.5 * preference + 0.5 * self.shock
         cell = (kind + C * np.arange(slate.shape[0])[:, None]).ravel()
