@@ -39,6 +39,8 @@ FLAGS = {
         "merge_duplicates",
         "json",
     },
+    "find ask": {"folder", "question", "k", "budget", "rerank", "json"},
+    "find build": {"folder", "notes", "bits", "json"},
     "methods": set(),
     "show": {"folder", "browser", "cite", "json"},
     "trust apply": {"rule", "new", "out", "score", "json"},
@@ -86,8 +88,12 @@ def known_model(monkeypatch: pytest.MonkeyPatch) -> Pulse:
 
 def test_flags_are_frozen() -> None:
     commands = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    inner = commands.pop("trust").commands
-    commands |= {f"trust {name}": command for name, command in inner.items()}
+    inner = {
+        f"{group} {name}": command
+        for group in ("find", "trust")
+        for name, command in commands.pop(group).commands.items()
+    }
+    commands |= inner
     found = {name: {p.name for p in command.params} for name, command in commands.items()}
     assert found == FLAGS
     assert max(len(flags) for flags in FLAGS.values()) <= 11

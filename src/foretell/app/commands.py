@@ -32,6 +32,13 @@ trust_app = typer.Typer(
 )
 app.add_typer(trust_app, name="trust")
 
+find_app = typer.Typer(
+    help="Find passages in a folder of notes by what they mean; compare decoders of sign codes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(find_app, name="find")
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -249,3 +256,42 @@ def report(
     from foretell.app.command_trust_report import run
 
     run(rule, scores, out, new=new, errors=errors, as_json=json)
+
+
+@find_app.command()
+@guarded
+def build(
+    folder: Annotated[Path, typer.Argument(help="Folder of the index, new or begun.")],
+    notes: Annotated[
+        Path | None,
+        typer.Option("--notes", help="Folder of text, Markdown and PDF files; once is enough."),
+    ] = None,
+    bits: Annotated[
+        int | None, typer.Option("--bits", help="Bits of a passage, a multiple of 8; default 384.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Index a folder of notes, go on after an interruption, or take up what has changed."""
+    from foretell.app.command_find import build as run
+
+    run(folder, notes, bits=bits, as_json=json)
+
+
+@find_app.command()
+@guarded
+def ask(
+    folder: Annotated[Path, typer.Argument(help="Folder of the index.")],
+    question: Annotated[str, typer.Argument(help="In quotes.")],
+    k: Annotated[int, typer.Option("--k", help="Passages to print.")] = 5,
+    budget: Annotated[
+        int, typer.Option("--budget", help="Candidates by their bits that are compared exactly.")
+    ] = 100,
+    rerank: Annotated[
+        bool, typer.Option("--rerank/--no-rerank", help="Compare exactly, or believe the bits.")
+    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Print the passages nearest to a question: source, cosine, and what the bits said."""
+    from foretell.app.command_find import ask as run
+
+    run(folder, question, k=k, budget=budget, rerank=rerank, as_json=json)

