@@ -27,6 +27,7 @@ DEEP = 1000  # results asked of the peers; a document beyond counts as never fou
 NEVER = 10**9
 BAND, SAMPLE = 0.2, 4000
 CORPORA = ("WordNet", "Vaswani")
+PARTS = ("uncentred", "centred", "peers")
 H, L, D, W = "hamming", "linear", "decorrelated", "llr"
 KINDS = (  # projection, bits drawn, bits used, centre, decoders
     ("Gaussian", 384, 128, None, (H, L, D, W)),
@@ -52,34 +53,44 @@ def corpus(name: str) -> tuple[Corpus, Any, Any]:
     return data, part, cosines
 
 
-def measure(corpus_name: str, seed: int) -> dict[str, Any]:
-    """Ranks of the exact top ten and squared errors, for every method and one seed."""
+def measure(corpus_name: str, seed: int, part: str) -> dict[str, Any]:
+    """Ranks of the exact top ten and errors, for some of the methods and one seed."""
     data, truth, cosines = corpus(corpus_name)
+    result: dict[str, Any] = {"bytes": {}, "ranks": {}, "rmse": {}}
+    if part == "peers":
+        for name, peer in ((FAISS, faiss_peer), (RABITQLIB, rabitqlib_peer)):
+            found, size = peer(data, seed)
+            result["bytes"][name], result["ranks"][name] = size, places(found, truth)
+            result["rmse"][name] = None
+        return result
     generator = np.random.default_rng(1000 + seed)
     sampled = generator.choice(len(data.documents), min(SAMPLE, len(data.documents)), False)
     near = np.abs(cosines[:, sampled]) < BAND
-    result: dict[str, Any] = {"bytes": {}, "ranks": {}, "rmse": {}}
     queries = data.queries / norms(data.queries.astype(np.float64))
     drawn: Any = None
     for kind, bits, used, center, methods in KINDS:
-        if drawn is None or drawn[0] != (kind, bits, center):
+        if (center is not None) != (part == "centred"):
+            continue
+        if drawn is None or drawn[0] != (kind, bits):
             settings = {"n_bits": bits, "center": center, "projection": kind.lower()}
             sketch = SignSketch(**settings, random_state=seed)
             fitted = data.documents if center else data.documents[:2]
             codes = sketch.fit(fitted).transform(data.documents)
-            drawn = (kind, bits, center), sketch, codes
+            drawn = (kind, bits), sketch, codes
         _, sketch, codes = drawn
-        part = SignSketch.from_matrix(sketch.matrix_[:used], center=sketch.mean_)
+        rows = SignSketch.from_matrix(sketch.matrix_[:used], center=sketch.mean_)
         signs = np.unpackbits(codes[:, : used // 8], axis=1, bitorder="little")
         signs = signs.astype(np.float32) * 2 - 1
-        # Norms are kept in two bytes.
-        kept = sketch.residual_norms(data.documents).astype(np.float16) if center else 1.0
+        lengths, lifts = np.float32(1), np.float32(0)
+        if center:  # norms are kept in two bytes
+            lengths = sketch.residual_norms(data.documents).astype(np.float16).astype(np.float32)
+            lifts = lengths**2 / 2
         for method in methods:
             name = CENTRED.format(used) if center else f"{kind}, {used} bits, {method}"
-            plans = CosineDecoder(method).prepare_many(part, queries)
+            plans = CosineDecoder(method).prepare_many(rows, queries)
             weights = np.stack([plan.scale * plan.weights for plan in plans])
             offsets = np.array([[plan.offset] for plan in plans], np.float32)
-            scores = offsets + weights.astype(np.float32) @ signs.T * np.float32(kept)
+            scores = offsets - lifts + weights.astype(np.float32) @ signs.T * lengths
             estimates = scores[:, sampled].astype(np.float64)
             if method == H:
                 estimates = np.sin(np.pi / 2 * estimates)
@@ -87,10 +98,6 @@ def measure(corpus_name: str, seed: int) -> dict[str, Any]:
             result["bytes"][name] = used / 8 + (2 if center else 0)
             result["ranks"][name] = ranks(scores, truth, generator)
             result["rmse"][name] = None if method == W else float(np.sqrt(errors.mean()))
-    for name, peer in ((FAISS, faiss_peer), (RABITQLIB, rabitqlib_peer)):
-        found, size = peer(data, seed)
-        result["bytes"][name], result["ranks"][name] = size, places(found, truth)
-        result["rmse"][name] = None
     return result
 
 
@@ -265,11 +272,23 @@ def bars(by_corpus: dict[str, Comparison]) -> list[list[Any]]:
 
 def main() -> None:
     workers = int(os.environ.get("WORKERS", "1"))
-    jobs = [{"corpus_name": c, "seed": s} for c in CORPORA for s in SEEDS]
+    jobs = [
+        {"corpus_name": name, "seed": seed, "part": part}
+        for name in CORPORA
+        for seed in SEEDS
+        for part in PARTS
+    ]
     results = run_jobs("qacos_recall", measure, jobs, workers)
+    parts = {tuple(job.values()): result for job, result in zip(jobs, results, strict=True)}
     by_corpus = {
         name: Comparison(
-            [r for job, r in zip(jobs, results, strict=True) if job["corpus_name"] == name]
+            [
+                {
+                    key: {k: v for part in PARTS for k, v in parts[name, seed, part][key].items()}
+                    for key in ("bytes", "ranks", "rmse")
+                }
+                for seed in SEEDS
+            ]
         )
         for name in CORPORA
     }

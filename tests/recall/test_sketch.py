@@ -97,17 +97,16 @@ def test_centring_is_undone_by_the_norms():
     assert 0.5 < np.sqrt((error**2).mean() / (reported**2).mean()) < 1.5
 
 
-def test_stored_factors_make_a_document_its_own_measure():
+def test_a_query_at_the_mean_is_scored_by_norms_alone():
     X = unit(50, 32) + 0.5
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    sketch = SignSketch(n_bits=32, center="mean", random_state=0).fit(X)
-    residual = X - sketch.mean_
-    for row in range(5):
-        lengths = np.linalg.norm(residual[row])
-        plan = CosineDecoder("linear").prepare(sketch, residual[row] / lengths)
-        code, factor = sketch.transform(X[row][None]), sketch.stored_factors(X[row][None])
-        estimate = CosineDecoder("linear").score(plan, code, factor) - plan.offset
-        assert estimate[0] == pytest.approx(lengths, rel=1e-5)
+    q = X.mean(axis=0) / np.linalg.norm(X.mean(axis=0))
+    sketch = SignSketch.from_matrix(np.eye(32), center=q)
+    decoder = CosineDecoder()
+    scores = decoder.score(
+        decoder.prepare(sketch, q), sketch.transform(X), sketch.residual_norms(X)
+    )
+    np.testing.assert_allclose(scores, X @ q, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)

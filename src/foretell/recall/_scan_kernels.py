@@ -86,7 +86,7 @@ def scan_top(address, n, row_bytes, start, tables, alive, norms, scales, scores,
     """Go on with the heaps of every query over one piece of codes.
 
     ``alive`` and ``norms`` belong to the piece, or are empty; with norms, the score of a code is
-    scale * norm * sum, and else the sum.
+    scale * norm * sum - norm^2 / 2 (see `QueryPlan.centred`), and else the sum.
     """
     count = scores.shape[1]
     for first in range(0, n, CHUNK):
@@ -99,6 +99,7 @@ def scan_top(address, n, row_bytes, start, tables, alive, norms, scales, scores,
                 score = -_negative_look_up(address + i * row_bytes, table)
                 if norms.size:
                     score *= norms[i] * scales[q]
+                    score -= np.float32(0.5) * norms[i] * norms[i]
                 if size < count:
                     _sift_up(heap, heap_rows, size, score, start + i)
                     size += 1

@@ -75,7 +75,10 @@ class QueryPlan:
         The exact errors of the linear and decorrelated decoders.
     centred : bool
         Whether the codes are those of x - mean. Then `CosineDecoder.score` needs the norms of
-        x - mean, and the cosine is ``offset + norm * scale * sum_j weights_j * b_j``.
+        x - mean, and the ranking score is
+        ``offset - norm^2 / 2 + norm * scale * sum_j weights_j * b_j``.
+    length : float
+        |q - mean| where centred, else 1.
     """
 
     method: str
@@ -86,6 +89,7 @@ class QueryPlan:
     bit_order: str
     dimension: int
     centred: bool
+    length: float = 1.0
     constraint: float = 0.0
     decoding: LinearDecoding | None = field(default=None, compare=False)
 
@@ -99,15 +103,21 @@ class QueryPlan:
 
     def ranking(self, codes: Codes, norms: ArrayLike | None = None) -> Array:
         """Ranking scores (n,) of packed codes (n, n_bytes), with norms (n,) where centred."""
-        length = self._lengths(codes, norms)
-        votes = weighted_votes(codes, self.weights, self.bit_order)
-        return np.asarray(self.offset + length * self.scale * votes.astype(np.float64))
+        votes = weighted_votes(codes, self.weights, self.bit_order).astype(np.float64)
+        base, lengths = self._frame(self._lengths(codes, norms))
+        return np.asarray(base + lengths * self.scale * votes)
 
     def signs(self, codes: Codes) -> Array:
         """The bits (n, n_bits) as +1 and -1."""
         packed = checked_codes(codes, self.n_bits)
         bits = np.unpackbits(packed, axis=1, count=self.n_bits, bitorder=self.bit_order)  # type: ignore[call-overload]
         return np.asarray(bits * 2.0 - 1.0)
+
+    def _frame(self, norms: Array) -> tuple[Array, Array]:
+        """Cosine = base + lengths * (cosine of the residuals) * self.length."""
+        # <q, x> = <q, mu> + <x, mu> - |mu|^2 + <q - mu, x - mu>, and a norm tells <x, mu> of a
+        # unit vector: 2 <x, mu> = 1 + |mu|^2 - |x - mu|^2. All that is constant is in the offset.
+        return (self.offset - norms**2 / 2 if self.centred else self.offset + 0 * norms), norms
 
     def _lengths(self, codes: Codes, norms: ArrayLike | None) -> Array:
         n = np.shape(codes)[0]
@@ -185,6 +195,12 @@ class CosineDecoder:
     def prepare_many(self, sketch: SignSketch, Q: ArrayLike) -> list[QueryPlan]:
         """One plan for each query of Q (nq, d)."""
         queries = sketch.normalised_queries(Q)
+        offsets, lengths = np.zeros(len(queries)), np.ones(len(queries))
+        if sketch.mean_ is not None:
+            offsets = queries @ sketch.mean_ + (1 - sketch.mean_ @ sketch.mean_) / 2
+            queries = queries - sketch.mean_
+            lengths = np.linalg.norm(queries, axis=1)
+            queries = queries / np.where(lengths == 0, 1.0, lengths)[:, None]
         raw = sketch.project_unit(queries)
         d = sketch.n_features_in_
         method = self.method
@@ -193,18 +209,16 @@ class CosineDecoder:
         T = raw * np.sqrt(d)
         decoding = None
         if method in ("linear", "decorrelated", "mle"):
-            kind = "decorrelated" if method == "mle" else method
-            decoding = sketch.decoding(kind)
-        if decoding is not None:
+            decoding = sketch.decoding("decorrelated" if method == "mle" else method)
             W, scales = decoding.weights(queries, raw)
         else:
             W, scales = self._own_weights(method, T)
         constraint = 0.0 if method in ("linear", "decorrelated") else sketch.constraint_
-        offsets = np.zeros(len(T)) if sketch.mean_ is None else queries @ sketch.mean_
         return [
             QueryPlan(
-                method, W[i], float(scales[i]), float(offsets[i]), T[i], sketch.bit_order, d,
-                sketch.mean_ is not None, constraint, decoding,
+                method, W[i], float(scales[i] * lengths[i]), float(offsets[i]), T[i],
+                sketch.bit_order, d, sketch.mean_ is not None, float(lengths[i]), constraint,
+                decoding,
             )
             for i in range(len(T))
         ]  # fmt: skip
@@ -221,7 +235,7 @@ class CosineDecoder:
         """
         if plan.method in ("linear", "normalized", "decorrelated"):
             return plan.ranking(codes, norms)
-        lengths = plan._lengths(codes, norms)
+        base, lengths = plan._frame(plan._lengths(codes, norms))
         if plan.method == "hamming":
             votes = weighted_votes(codes, plan.weights, plan.bit_order)
             rho: Array = np.sin(np.pi / 2 / plan.n_bits * votes.astype(np.float64))
@@ -236,7 +250,7 @@ class CosineDecoder:
                     for i in range(0, max(len(codes), 1), _ROWS)
                 ]
             )
-        return np.asarray(plan.offset + lengths * rho)
+        return np.asarray(base + lengths * plan.length * rho)
 
     def standard_error(
         self, plan: QueryPlan, rho_hat: ArrayLike, norms: ArrayLike | None = None
@@ -247,8 +261,9 @@ class CosineDecoder:
         """
         rho, lengths = np.asarray(rho_hat, dtype=np.float64), np.ones(1)
         if plan.centred:
-            lengths = plan._lengths(np.empty((rho.size, 0), np.uint8), norms)
-            rho = (rho - plan.offset) / np.maximum(lengths, 1e-12)
+            base, lengths = plan._frame(plan._lengths(np.empty((rho.size, 0), np.uint8), norms))
+            lengths = lengths * plan.length
+            rho = (rho - base) / np.maximum(lengths, 1e-12)
         rho = np.clip(rho, -_EDGE, _EDGE)
         if plan.decoding is not None and plan.method != "mle":
             return np.asarray(lengths * np.sqrt(plan.decoding.variance(rho)))

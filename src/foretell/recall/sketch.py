@@ -174,29 +174,10 @@ class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         norms: NDArray[np.float32] = np.linalg.norm(self._centred(rows), axis=1).astype(np.float32)
         return norms
 
-    def stored_factors(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Factors (n,) to be kept instead of `residual_norms`: those of RaBitQ.
-
-        The length after centring, divided by what the linear decoder would estimate for the cosine
-        of the centred vector with itself. Used as norms they make that estimate exact, which
-        lowers the error of documents that are very near.
-        """
-        check_is_fitted(self)
-        rows = self._validated(X, reset=False)
-        factors = np.empty(rows.shape[0], np.float32)
-        gain = self.decoding("linear").gain
-        for begin in range(0, rows.shape[0], _ROWS):
-            part = self._centred(rows[begin : begin + _ROWS])
-            own = np.abs(self.project_unit(part)).sum(axis=1) / gain
-            squares = (part**2).sum(axis=1)
-            factors[begin : begin + _ROWS] = squares / np.where(own == 0, 1.0, own)
-        return factors
-
     def project(self, Q: ArrayLike) -> Array:
         """Real projections (nq, n_bits) of normalised queries (nq, d).
 
-        Queries are never centred: <q, x> = <q, mean> + |x - mean| cos(q, x - mean) does not ask
-        for it.
+        Those of the queries as they are; `CosineDecoder` centres them where the sketch is centred.
 
         Warns
         -----
