@@ -71,7 +71,7 @@ class OSCHead(nn.Module):  # type: ignore[misc,unused-ignore]
     >>> import torch
     >>> head = OSCHead(16, 5000, order=2, dim=12)
     >>> x, labels = torch.randn(8, 16), [[3, 17], [4999], [], [0], [1], [2], [5], [6]]
-    >>> float(head.loss(x, labels)) > 0
+    >>> head.loss(x, labels).item() > 0
     True
     >>> head.scores(x, top_k=5)
     TopLabels(8 rows, 5 labels each)
