@@ -21,7 +21,8 @@ topics = rng.normal(size=(300, d))
 X = topics[rng.integers(300, size=20_000)] + rng.normal(size=(20_000, d))
 Q = X[:200] + rng.normal(size=(200, d))
 Q /= np.linalg.norm(Q, axis=1, keepdims=True)
-truth = (Q @ (X / np.linalg.norm(X, axis=1, keepdims=True)).T).argmax(axis=1)
+cosines = Q @ (X / np.linalg.norm(X, axis=1, keepdims=True)).T
+truth = np.argsort(-cosines, axis=1)[:, :10]
 
 # What you have: SimHash codes in faiss, and the matrix that made them.
 G = rng.normal(size=(bits, d))
@@ -32,10 +33,12 @@ index.add(np.packbits(X @ G.T >= 0, axis=1, bitorder="little"))
 sketch = SignSketch.from_matrix(G)
 codes = from_faiss_binary(index)
 _, candidates = index.search(sketch.transform(Q), 200)
-found = rerank_codes(sketch, Q, candidates, codes, k=10)
+found = rerank_codes(sketch, Q, candidates, codes, k=20)
 print(found)
 
-before = (candidates[:, :10] == truth[:, None]).any(axis=1).mean()
-after = (found.ids == truth[:, None]).any(axis=1).mean()
-print(f"nearest vector among the first ten: {before:.2f} by Hamming, {after:.2f} re-ranked")
-assert after > before
+before, after = (
+    np.mean([np.isin(t, row).mean() for t, row in zip(truth, rows, strict=True)])
+    for rows in (candidates[:, :20], found.ids)
+)
+print(f"ten nearest among the first twenty: {before:.2f} by Hamming, {after:.2f} re-ranked")
+assert after > before + 0.05
