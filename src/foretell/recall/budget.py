@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 _ROWS = 65536
 _DRAWS = 1000
-_GATES = np.round(np.arange(0.0, 6.01, 0.25), 2)
+_GATES = np.round(np.arange(0.0, 6.01, 0.1), 1)
 
 
 @dataclass(frozen=True)
