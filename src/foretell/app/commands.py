@@ -295,3 +295,45 @@ def ask(
     from foretell.app.command_find import ask as run
 
     run(folder, question, k=k, budget=budget, rerank=rerank, as_json=json)
+
+
+@find_app.command()
+@guarded
+def compare(
+    codes: Annotated[Path, typer.Argument(help="Your vectors (float), or packed codes (uint8).")],
+    queries: Annotated[Path, typer.Argument(help="Query vectors, one a row.")],
+    vectors: Annotated[
+        Path | None, typer.Option("--vectors", help="For codes: what they were made of.")
+    ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option("--matrix", help="Directions (n_bits, d); default for codes: plain signs."),
+    ] = None,
+    bits: Annotated[
+        int | None, typer.Option("--bits", help="For vectors: bits of a code; default d.")
+    ] = None,
+    bit_order: Annotated[
+        str | None, typer.Option("--bit-order", help="little or big; default: what fits.")
+    ] = None,
+    k: Annotated[int, typer.Option("--k", help="Neighbours that should be found.")] = 10,
+    out: Annotated[Path, typer.Option("--out", help="New HTML file with the picture.")] = Path(
+        "compare.html"
+    ),
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Try every decoder on vectors or codes of your own: one table, one picture."""
+    from foretell.app.command_find_compare import CompareRequest, run
+
+    run(
+        CompareRequest(
+            codes=codes,
+            queries=queries,
+            vectors=vectors,
+            matrix=matrix,
+            bits=bits,
+            bit_order=bit_order,
+            k=k,
+            out=out,
+        ),
+        as_json=json,
+    )

@@ -366,10 +366,8 @@ class Library:
         ids: list[int] = []
         with _database(self.folder), self._base:
             for name in names:
-                ids += [
-                    i
-                    for (i,) in self._base.execute("SELECT id FROM passages WHERE file = ?", [name])
-                ]
+                rows = self._base.execute("SELECT id FROM passages WHERE file = ?", [name])
+                ids += [i for (i,) in rows if i not in lost]
                 self._base.execute("DELETE FROM passages WHERE file = ?", [name])
                 self._base.execute("DELETE FROM files WHERE name = ?", [name])
         if ids:
