@@ -4,7 +4,7 @@ Truth is the exact top ten by cosine. A method ranks all documents by its own sc
 share of the truth among the first C, and C95 the smallest C with recall 95 %. Ties, which Hamming
 scores have many of, are broken at random. Peers: faiss IndexRaBitQ behind a random rotation, with
 queries of eight bits (unquantised ones took over ten times as long, with a C95 of 37 instead of 38
-for seed 0 on WordNet), and rabitqlib's 1-bit IvfIndex with one cluster at the mean. Both centre, and
+for seed 0 on WordNet), and rabitqlib's 1-bit IvfIndex with one cluster at the mean. Both centre and
 keep factors beside the bits; so a centred sketch of 432 bits and a norm has the same bytes. Five
 projection seeds; intervals by bootstrap over queries, all seeds together. Bits and norm were chosen
 on other queries and seeds; that queries are centred too came after a look at seeds 0 to 2.
