@@ -204,7 +204,7 @@ class FreeRunScore:
         A chaotic transient can last for a whole run and end in another one: at rest, say. ``start``
         counts 0 .. 3 through places spread over the validation part.
         """
-        if self._sequences.driven:
+        if self._sequences.controls is not None:  # the run follows them, there is no longer one
             return True
         A, W, h, C, L = self._layout.views(theta)
         x0 = self._truth[start * len(self._truth) // _CONFIRMING_RUNS]
