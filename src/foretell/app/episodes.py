@@ -1,0 +1,165 @@
+"""Where else in the recordings something like this happened.
+
+Every window of a recording, with the mean of each variable taken off and its spread set to one (so
+that only the shape counts), becomes one vector of a `SketchIndex`; the cosine of two such vectors
+is the mean correlation of their variables. Windows that overlap the one that is asked about are not
+similar to it but the same, and of similar windows that overlap each other the best one is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretell.core.errors import DataError, ParameterError
+from foretell.data.trajectories import Trajectories
+from foretell.recall import SignSketch, SketchIndex
+
+Array = NDArray[np.float64]
+
+_STEPS = 64  # of a window: enough for its shape, whatever the sampling
+_STRIDE = 4  # of these steps
+_BITS = 256
+_FLAT = 1e-9  # spread, beside that of the recordings, of a variable that stands still
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A stretch of a recording.
+
+    Parameters
+    ----------
+    recording : int
+        Which one.
+    start, stop : float
+        In the unit of time of the recordings.
+    similarity : float
+        Mean correlation of the variables with the episode that was asked about; 1 is the same
+        shape.
+    """
+
+    recording: int
+    start: float
+    stop: float
+    similarity: float
+
+
+def similar_episodes(
+    trajectories: Trajectories,
+    window: float,
+    *,
+    start: float | None = None,
+    recording: int = 0,
+    k: int = 5,
+    budget: int = 200,
+) -> tuple[Episode, ...]:
+    """Stretches of the recordings that look most like one of them, best first.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Complete or with gaps; stamps may be irregular. Windows across a gap of more than a quarter
+        of a window are left out.
+    window : float
+        Length of an episode, in the unit of time.
+    start : float, optional
+        Where the episode that is asked about begins; by default the last window of its recording.
+    recording : int
+        Where it is.
+    k : int
+        Episodes wanted; fewer come back where fewer do not overlap.
+    budget : int
+        Windows that are compared exactly.
+
+    Raises
+    ------
+    ParameterError
+        For a window that does not fit into a recording, and a start outside of it.
+    DataError
+        When the episode asked about stands still or lies across a gap.
+
+    Examples
+    --------
+    >>> t = np.arange(0.0, 100.0, 0.1)
+    >>> x = np.random.default_rng(0).normal(size=t.size).cumsum()
+    >>> x[200:300] = x[900:1000]  # what happens at the end has happened before
+    >>> first, *_ = similar_episodes(Trajectories.from_arrays([x[:, None]], [t]), window=9.0)
+    >>> abs(first.start - 20.9) < 0.3, first.similarity > 0.95
+    (True, True)
+    """
+    if not (np.isfinite(window) and window > 0):
+        raise ParameterError(f"window={window!r} is not a length of time. Write window=10.0.")
+    if not 0 <= recording < trajectories.n_recordings:
+        raise ParameterError(
+            f"recording={recording} is none of the {trajectories.n_recordings} recordings, which "
+            "are counted from 0."
+        )
+    spread = np.concatenate(trajectories.values)
+    spread = np.nanstd(np.where(np.concatenate(trajectories.mask), spread, np.nan), axis=0)
+    places, shapes = [], []
+    for number, times in enumerate(trajectories.times):
+        span = float(times[-1] - times[0])
+        if span < window:
+            continue
+        starts = np.arange(0.0, span - window + 1e-9 * span, _STRIDE * window / _STEPS) + times[0]
+        vectors, good = _shapes(trajectories, number, starts, window, spread)
+        places.append(np.column_stack([np.full(good.sum(), number), starts[good]]))
+        shapes.append(vectors[good])
+    times = trajectories.times[recording]
+    if start is None:
+        start = float(times[-1] - window)
+    if not times[0] - 1e-9 <= start <= times[-1] - window + 1e-9 * window:
+        raise ParameterError(
+            f"An episode of {window:g} from {start:g} on does not lie within recording "
+            f"{recording}, which lasts from {times[0]:g} to {times[-1]:g}."
+        )
+    query, usable = _shapes(trajectories, recording, np.array([start]), window, spread)
+    if not usable[0]:
+        raise DataError(
+            f"The episode from {start:g} to {start + window:g} stands still or lies across a gap, "
+            "so nothing is like it. Give another start."
+        )
+    where, X = np.concatenate(places), np.concatenate(shapes)
+    if not len(X):
+        return ()
+    index = SketchIndex(SignSketch(n_bits=_BITS, random_state=0).fit(X[:1]))
+    index.add(X)
+    wanted = min(len(X), max(budget, k))
+    unit = query / np.linalg.norm(query)
+    found = index.search(unit, k=wanted, budget=wanted)
+    kept: list[Episode] = []
+    taken = [(recording, start)]
+    for row, cosine in zip(found.ids[0], found.cosines[0], strict=True):
+        number, begin = int(where[row, 0]), float(where[row, 1])
+        if all(number != n or abs(begin - b) >= window for n, b in taken):
+            taken.append((number, begin))
+            kept.append(Episode(number, begin, begin + window, float(cosine)))
+        if len(kept) == k:
+            break
+    return tuple(kept)
+
+
+def _shapes(
+    trajectories: Trajectories, number: int, starts: Array, window: float, spread: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Standardised windows (n, steps * N) of a recording, and which of them are usable."""
+    times = trajectories.times[number]
+    values, mask = trajectories.values[number], trajectories.mask[number]
+    steps = starts[:, None] + np.linspace(0.0, window, _STEPS)
+    parts, good = [], np.ones(len(starts), np.bool_)
+    for n in range(values.shape[1]):
+        t, x = times[mask[:, n]], values[mask[:, n], n]
+        if t.size < 2:
+            return np.zeros((len(starts), _STEPS * values.shape[1])), ~good
+        rows = np.interp(steps, t, x)
+        after = np.clip(np.searchsorted(t, steps), 1, t.size - 1)
+        good &= ((t[after] - t[after - 1]) <= window / 4).all(axis=1)
+        rows -= rows.mean(axis=1, keepdims=True)
+        size = rows.std(axis=1)
+        still = size <= _FLAT * max(float(spread[n]), 1e-300)
+        parts.append(rows / np.where(still, 1.0, size)[:, None] * ~still[:, None])
+    vectors = np.concatenate(parts, axis=1)
+    good &= (vectors != 0).any(axis=1)
+    return vectors, good
