@@ -49,7 +49,8 @@ def main(names: list[str]) -> None:
         return
     write_result(
         "cplrnn_search",
-        {"seeds": list(SEEDS), "noises": list(NOISES), "updates": 10_000, "rates": list(RATES),
+        {"seeds": list(SEEDS), "noises": list(NOISES), "rates": list(RATES),
+         "updates": {"lorenz": 10_000, "neuron": 5_000, "pulse": 5_000},
          "rates for neuron and pulse": list(LIF_RATES)},
         {
             "cplrnn-search": {

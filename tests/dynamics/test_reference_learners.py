@@ -59,6 +59,12 @@ def test_interpolation_of_several_recordings_with_gaps_and_controls():
         assert (np.abs(made.values[n] - curve(t)) < [0.5, 1.5]).all()
 
 
+def test_the_interval_as_an_input_is_chosen_by_one_free_run():
+    model = ALRNN(**{**SMALL, "max_updates": 40}, irregular="interval").fit(*wave())
+    assert np.isfinite(model.validation_score_)
+    assert model.layout_.n_controls == 1
+
+
 def test_interpolation_refuses_what_it_cannot_do():
     values, times = wave(50)
     data = Trajectories.from_arrays(values, times)
