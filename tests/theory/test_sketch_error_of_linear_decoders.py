@@ -43,7 +43,9 @@ def test_the_error_is_the_closed_form(projection, n_bits, kind):
         W, scales = decoding.weights(q, sketch.project_unit(q))
         estimates = scales * (np.where(x @ sketch.matrix_.T >= 0, 1.0, -1.0) * W).sum(axis=1)
         variance = decoding.variance(np.array([rho]))[0]
-        assert abs(estimates.mean() - rho) <= 5 * np.sqrt(variance / N) + 2e-3
+        # Dividing by a slope that varies leaves a bias of order 1/m.
+        bias = 2e-3 if kind == "linear" else 0.015
+        assert abs(estimates.mean() - rho) <= 5 * np.sqrt(variance / N) + bias
         assert abs(estimates.var() / variance - 1) <= 0.05
 
 
