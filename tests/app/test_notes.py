@@ -63,6 +63,10 @@ def test_underlined_titles_and_fences() -> None:
     )
     assert [p.title for p in found] == ["Top", "Top > Low", "Top two"]
     assert "# no title\n\nls" in found[1].text
+    head = passages("---\ntitle: 'Valves'\n---\n\n### Leaks\n\nA ring.", name="v")
+    assert head[-1].title == "Valves > Leaks"
+    assert passages("## Leaks\n\nA ring.", name="v")[0].title == "v > Leaks"
+    assert passages("# Leaks\n\nA ring.", name="v")[0].title == "Leaks"
     plain = passages("# 1\ntext\n# 2\ntext", marked=False)
     assert [p.title for p in plain] == [""]
 

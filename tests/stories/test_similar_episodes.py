@@ -41,7 +41,7 @@ def recording(seed: int) -> Trajectories:
 def test_the_planted_repeat_is_found_first(seed: int) -> None:
     first, second, *_ = similar_episodes(recording(seed), WINDOW, start=AGAIN, k=3)
     assert abs(first.start - FIRST) < 0.5
-    assert first.similarity > 0.85
+    assert first.similarity > 0.8
     assert second.similarity < first.similarity - 0.1
     assert abs(second.start - first.start) >= WINDOW
 

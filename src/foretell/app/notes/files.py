@@ -139,14 +139,14 @@ def read(file: NoteFile) -> bytes:
 
 def cut(file: NoteFile, data: bytes) -> list[Passage]:
     """The passages of a file; raises UnusableFile."""
-    suffix = file.path.suffix.lower()
+    suffix, name = file.path.suffix.lower(), _printable(file.path.stem)
     if suffix in PAGED:
         return [
             passage
             for page, text in enumerate(_pages(data), 1)
-            for passage in passages(text, marked=False, page=page)
+            for passage in passages(text, marked=False, page=page, name=name)
         ]
-    return passages(_text(data), marked=suffix in MARKED)
+    return passages(_text(data), marked=suffix in MARKED, name=name)
 
 
 def _text(data: bytes) -> str:

@@ -57,7 +57,9 @@ class _Line:
     fenced: bool = False
 
 
-def passages(text: str, *, marked: bool = True, page: int | None = None) -> list[Passage]:
+def passages(
+    text: str, *, marked: bool = True, page: int | None = None, name: str = ""
+) -> list[Passage]:
     """Cut a text into passages.
 
     Parameters
@@ -68,6 +70,9 @@ def passages(text: str, *, marked: bool = True, page: int | None = None) -> list
         Whether ``# Title`` and underlined titles are headings.
     page : int, optional
         Where it comes from.
+    name : str
+        Of the file: the outermost title where the text has none of the first level. A title in a
+        head between two lines ``---`` goes before it.
 
     Examples
     --------
@@ -80,6 +85,9 @@ def passages(text: str, *, marked: bool = True, page: int | None = None) -> list
     rows = _marked(lines) if marked else [_Line(i, line) for i, line in enumerate(lines, 1)]
     found: list[Passage] = []
     titles: dict[int, str] = {}
+    whole = (_title_of_head(lines) if marked else "") or name
+    if whole and not any(row.level == 1 for row in rows):
+        titles[0] = whole
     held: list[_Line] = []
     size = 0
 
@@ -110,6 +118,17 @@ def passages(text: str, *, marked: bool = True, page: int | None = None) -> list
             size += length
     close()
     return found
+
+
+def _title_of_head(lines: list[str]) -> str:
+    """The title that a head like ``---``, ``title: Pumps``, ``---`` gives."""
+    if lines[0].strip() == "---":
+        for line in lines[1:30]:
+            if line.strip() == "---":
+                break
+            if line.startswith("title:"):
+                return line.removeprefix("title:").strip().strip("\"'")
+    return ""
 
 
 def _paragraphs(rows: list[_Line]) -> Iterator[list[_Line]]:
