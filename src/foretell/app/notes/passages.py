@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 TARGET = 700  # characters: about 160 tokens of English, near what the model was trained on
 TITLES = " > "
-_LONGEST_TITLE = 120
+_LONGEST_TITLE, _LONGEST_HEAD = 120, 40  # characters, lines
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _RULE = re.compile(r"([=\-~^\"'*+#`:.])\1{2,}\s*$")
@@ -120,14 +120,20 @@ def passages(
     return found
 
 
-def _title_of_head(lines: list[str]) -> str:
-    """The title that a head like ``---``, ``title: Pumps``, ``---`` gives."""
+def _head(lines: list[str]) -> int:
+    """How many lines a head between two lines ``---`` has, both included."""
     if lines[0].strip() == "---":
-        for line in lines[1:30]:
+        for i, line in enumerate(lines[1:_LONGEST_HEAD], 1):
             if line.strip() == "---":
-                break
-            if line.startswith("title:"):
-                return line.removeprefix("title:").strip().strip("\"'")
+                return i + 1
+    return 0
+
+
+def _title_of_head(lines: list[str]) -> str:
+    """The title in a head like ``---``, ``title: Pumps``, ``---``."""
+    for line in lines[: _head(lines)]:
+        if line.startswith("title:"):
+            return line.removeprefix("title:").strip().strip("\"'")
     return ""
 
 
@@ -177,7 +183,11 @@ def _marked(lines: list[str]) -> list[_Line]:
     found: list[_Line] = []
     fence = ""
     signs: list[str] = []
+    head = _head(lines)
     for i, line in enumerate(lines):
+        if i < head:
+            found.append(_Line(i + 1, line))
+            continue
         mark = _FENCE.match(line)
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1]
