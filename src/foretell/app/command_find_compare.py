@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import typer
@@ -286,7 +286,7 @@ def _budget(ranks: Array) -> tuple[int, int, int]:
 
     def needed(some: Array) -> int:
         flat = np.sort(some.ravel())
-        return math.ceil(flat[math.ceil(0.95 * flat.size) - 1])
+        return math.ceil(float(flat[math.ceil(0.95 * flat.size) - 1]))
 
     rng = np.random.default_rng(0)
     draws = [needed(ranks[rng.integers(len(ranks), size=len(ranks))]) for _ in range(_DRAWS)]
@@ -411,8 +411,11 @@ def _recovered(
             "directions that made them."
         )
     some = np.linspace(0, len(X) - 1, min(len(X), 256)).astype(int)
-    agreed = {}
-    for order in (request.bit_order,) if request.bit_order else ("big", "little"):
+    agreed: dict[Literal["big", "little"], float] = {}
+    orders: tuple[Literal["big", "little"], ...] = ("big", "little")
+    for order in orders:
+        if request.bit_order and order != request.bit_order:
+            continue
         sketch = _from_matrix(request, dimension, order)
         if sketch.n_bytes_ != width:
             raise DataError(
@@ -421,7 +424,8 @@ def _recovered(
             )
         bits = sketch.matrix_.shape[0]
         mine = np.unpackbits(sketch.transform(_unit(X[some])), 1, bits, order)
-        agreed[order] = float((mine == np.unpackbits(codes[some], 1, bits, order)).mean())
+        theirs = np.unpackbits(np.asarray(codes[some], np.uint8), 1, bits, order)
+        agreed[order] = float((mine == theirs).mean())
     order = max(agreed, key=lambda name: agreed[name])
     by = "your matrix" if request.matrix else "the signs of the values"
     if agreed[order] < _AGREE:

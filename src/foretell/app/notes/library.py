@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,7 +225,7 @@ class Library:
 
     def get(self, ids: Iterable[int]) -> dict[int, Found]:
         """The passages of ids; those that were never finished are left out."""
-        found = {}
+        found: dict[int, Found] = {}
         for number in ids:
             rows = self._rows(f"SELECT {_FOUND} FROM passages WHERE id = ?", int(number))
             found |= {row[0]: _found(row) for row in rows}
@@ -399,7 +399,7 @@ class Library:
         lost = self.get(np.setdiff1d(with_text, ids))
         self._forget(sorted({found.file for found in lost.values()}), set(lost))
 
-    def _one(self, query: str, *values: object) -> object:
+    def _one(self, query: str, *values: object) -> Any:
         return self._rows(query, *values)[0][0]
 
     def _rows(self, query: str, *values: object) -> list[tuple]:  # type: ignore[type-arg]
