@@ -27,6 +27,7 @@ from foretell.trust import (
     SimulatedUsers,
     SteckCalibration,
 )
+from foretell.trust._slates import Candidates, Prices, filled
 from foretell.trust.exposure_metrics import dominates
 
 SEEDS = range(20)
@@ -40,6 +41,24 @@ GRID = {
     "DPP": (0.1, 0.2, 0.35, 0.5, 1.0, 2.0),
 }
 OURS = ("barrier", "barrier + MMR", "dual 0.05", "dual 0.02 + MMR", "dual 0.05 + MMR", "penalty")
+
+
+class PlainReranker:
+    """A diversifier by itself, with no memory and no price: what the peers are."""
+
+    def __init__(self, rule: Any, usual_UC: np.ndarray) -> None:
+        self.rule, self.usual_UC = rule, usual_UC
+
+    def rerank(self, users: Any, items: Any, scores: Any, kinds: Any, k: int = 5) -> Any:
+        C = self.usual_UC.shape[1]
+        candidates = Candidates.of(scores, kinds, None, scores.shape[1])
+        variety = self.rule.begin(np.eye(C), self.usual_UC[users])
+        prices = Prices(np.zeros((len(users), C)))
+        place, _ = filled(candidates, k, self.rule.score_weight, variety, prices)
+        return np.take_along_axis(items, place, axis=1)
+
+    def update(self, users: Any, categories: Any, engaged: Any = None) -> None:
+        return None
 
 
 @lru_cache(maxsize=1)
@@ -71,7 +90,7 @@ def policy(name: str, model: ExcitationModel, log: Any) -> Any:
     for family, make in (("MMR", MMR), ("Steck", SteckCalibration), ("DPP", DPP)):
         if name.startswith(family):  # a plain re-ranker: no price on saturation
             knob = float(name.split()[1])
-            return regulator(limit=1e9, start_weight=0.0, diversifier=make(knob))
+            return PlainReranker(make(knob), model.baseline_)
     return regulator(
         mode=name.split()[0],
         diversifier=MMR(0.7) if "MMR" in name else None,
