@@ -72,8 +72,16 @@ class Decoded:
 
     @property
     def name(self) -> str:
-        """Both in one."""
+        """Both in one, for a table."""
         return f"{self.projection}, {self.decoder}"
+
+    @property
+    def words(self) -> str:
+        """Both in one, for a sentence."""
+        codes = (
+            self.projection if self.projection.startswith("your") else f"{self.projection} codes"
+        )
+        return f"{self.decoder} on {codes}"
 
 
 @dataclass(frozen=True)
@@ -208,12 +216,12 @@ def best_words(found: Comparison) -> str:
     best = min(found.rows, key=lambda row: (row.budget[0], row.near_error))
     if best.budget[0] >= base.budget[0]:
         return (
-            f"Counting equal bits ({base.name}) needs {base.budget[0]} candidates for 95 % recall, "
-            "and no decoder needs fewer."
+            f"Counting equal bits ({base.words}) needs {base.budget[0]} candidates for 95 % "
+            "recall, and no decoder needs fewer."
         )
     return (
-        f"For 95 % recall, {best.name} needs {number(float(best.budget[0]), 9)} candidates where "
-        f"{base.name} needs {number(float(base.budget[0]), 9)}."
+        f"For 95 % recall, {best.words} needs {number(float(best.budget[0]), 9)} candidates where "
+        f"{base.words} needs {number(float(base.budget[0]), 9)}."
     )
 
 

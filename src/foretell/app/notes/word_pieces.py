@@ -100,7 +100,7 @@ def split_words(text: str) -> list[str]:
         code = ord(sign)
         if sign in "\t\n\r" or (sign.isspace() and unicodedata.category(sign) != "Cc"):
             kept.append(" ")
-        elif code == 0xFFFD or unicodedata.category(sign) in ("Cc", "Cf", "Cn", "Co"):
+        elif code == 0xFFFD or unicodedata.category(sign) in ("Cc", "Cf", "Co"):
             continue
         else:
             ideograph = code >= 0x3400 and any(a <= code <= b for a, b in _IDEOGRAPHS)

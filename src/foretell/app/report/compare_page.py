@@ -37,6 +37,7 @@ def render_comparison(found: Comparison) -> str:
         figure=Markup(recall_figure(found)),
         table=Markup(table),
         notes=found.notes,
+        caption=_caption(found),
         style=Markup((folder / "style.css").read_text(encoding="utf-8")),
         script=Markup((folder / "script.js").read_text(encoding="utf-8")),
     )
@@ -59,12 +60,21 @@ def recall_figure(found: Comparison) -> str:
     )
     plot.level(0.95, "muted")
     first = found.rows[0].projection
-    for row in found.rows:
+    for row in sorted(found.rows, key=lambda row: row.projection == first):  # thick ones below
         if row.decoder == "normalized":  # the same ranking as linear
             continue
         kind = f"region-{_KINDS[row.decoder]}" + ("" if row.projection == first else " wide")
         plot.line(found.budgets[shown], row.recall[shown], kind, row.name)
     return plot.html()
+
+
+def _caption(found: Comparison) -> str:
+    said = (
+        "Candidates are the vectors with the highest scores by their bits; each of them is to be "
+        "read and compared exactly. The further to the left, the fewer."
+    )
+    kinds = list(dict.fromkeys(row.projection for row in found.rows))
+    return said if len(kinds) == 1 else f"{said} Thick and pale: {kinds[1]} codes."
 
 
 def _table(found: Comparison) -> Table:
