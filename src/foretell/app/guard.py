@@ -13,8 +13,6 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from foretell.core.errors import ForetellError
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -26,6 +24,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        from foretell.core.errors import ForetellError  # not for --help, which loads little
+
         previous = _stop_politely()
         try:
             return command(*args, **kwargs)
