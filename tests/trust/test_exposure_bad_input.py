@@ -140,6 +140,9 @@ def test_states(call, error, message):
         ({"caution": -1.0}, "caution=-1.0"),
         ({"start_weight": -1.0}, "start_weight=-1.0"),
         ({"pool": 0}, "pool=0"),
+        ({"mode": "barrier", "also_decays": (0.5, -1)}, "also_decays=.*positive factors"),
+        ({"mode": "dual", "also_decays": (0.5,)}, 'also_decays needs mode="barrier"'),
+        ({"mode": "barrier", "limit": 1.0, "also_decays": (2,)}, "a quantile as the limit"),
         ({"rho": 0.0}, "rho=0.0"),
     ],
 )
@@ -210,6 +213,14 @@ def test_a_mask_lets_infinite_scores_stand_and_counts_the_rest(regulator):
     assert set(shown) == {0, 1, 3, 5}
     with pytest.raises(ParameterError, match="k=5 slots, but user number 0 has 4 candidates"):
         regulator.rerank(0, ITEMS, scores, KINDS, 5, mask=np.isfinite(scores))
+
+
+def test_a_refused_update_changes_nothing(regulator):
+    kept = regulator.state_.S_.copy()
+    for bad in ({"categories": 9}, {"categories": 1, "engaged": [7]}, {"categories": 1, "dt": -1}):
+        with pytest.raises((DataError, ParameterError)):
+            regulator.update(0, **bad)
+    assert (regulator.state_.S_ == kept).all()
 
 
 def test_regulators_before_fit_and_feedback(regulator):

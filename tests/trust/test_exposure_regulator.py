@@ -263,6 +263,26 @@ def test_a_barrier_without_a_way_out_takes_the_least_bad_and_says_so(log):
     assert_allclose(slate.ahead[:, 0] * 0.01, reg.state_.lookahead().min(1))
 
 
+def test_a_barrier_for_several_decays_bars_what_any_of_them_bars(log, tmp_path):
+    settings = {"mode": "barrier", "diversifier": None, "allow_infeasible": True, "rho": 1.2}
+    wide = ExposureRegulator(also_decays=(0.5, 2.0), cold_start="prior", **settings).fit(log)
+    again = ExposureRegulator.load(wide.save(tmp_path / "feed"))
+    scores = np.random.default_rng(11).normal(size=(20, 40))
+    for one in (wide, again):
+        one.update(USERS, KINDS[:20])
+        slate = one.rerank(USERS, ITEMS, scores, KINDS, k=2, return_reasons=True)
+        kinds = KINDS[slate.columns]
+        assert (~slate.forced).any()
+        for guard in [*one.guards_]:
+            ratio = np.take_along_axis(guard.relative(USERS, None), kinds, axis=1)
+            assert (ratio[~slate.forced] <= 1).all()
+    assert (again.guards_[1].state.S_ == wide.guards_[1].state.S_).all()
+    decays = [guard.state.model.decay_ / wide.model_.decay_ for guard in wide.guards_]
+    assert_allclose(decays, [0.5, 2.0])
+    wide.rerank(555, ITEMS, scores[0], KINDS, k=2)
+    assert wide.guards_[0].limit.size == 21
+
+
 def test_equal_scores_keep_the_order_of_the_candidates(log):
     reg = regulator(log, limit=1e9, diversifier=None)
     assert reg.rerank(0, ITEMS, np.ones(40), KINDS, k=4).tolist() == ITEMS[:4].tolist()

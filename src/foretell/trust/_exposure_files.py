@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from foretell.core import Artifact, ArtifactError
 from foretell.trust import diversify
+from foretell.trust._guards import Guard
 from foretell.trust.excitation import ExcitationModel
 from foretell.trust.mark_scores import Gate
 from foretell.trust.risk_cells import SaturationCells
@@ -39,26 +40,30 @@ def saved(regulator: ExposureRegulator, path: str | os.PathLike[str]) -> Path:
             f"the diversifier {rule!r} is a class of yours, which a folder cannot name. Save with "
             "one of MMR, SteckCalibration, DPP, CategoryCap or None."
         )
-    arrays = {f"model.{name}": getattr(model, name) for name in _MODEL}
+    arrays = _packed_model("model", model)
     arrays |= {"S": state.S_, "mu": state.mu_, "limit": regulator.limit_}
     arrays |= {"weight": regulator.weight_, "engagement_bound": regulator.engagement_bound_}
     bound = regulator.cells_.bound
     arrays |= {"cells.n": bound.n, "cells.total": bound.total, "cells.spread": bound.spread}
     fields: dict[str, Any] = {
-        "gate": vars(model.gate_),
-        "decay": model.decay_,
-        "prior_strength": model.prior_strength_,
+        "facts": _facts(model),
+        "guards": [_facts(guard.state.model) for guard in regulator.guards_],
+        "guard_limits": [guard.common_limit for guard in regulator.guards_],
         "common_limit": regulator.common_limit_,
         "model": {**model.get_params(), "random_state": None},
         "diversifier": None if rule is None else {"class": type(rule).__name__, **vars(rule)},
         "limit": dict(regulator.limit) if isinstance(regulator.limit, dict) else regulator.limit,
     }
+    for n, guard in enumerate(regulator.guards_):
+        arrays |= _packed_model(f"guard{n}", guard.state.model)
+        arrays |= {f"guard{n}.S": guard.state.S_, f"guard{n}.limit": guard.limit}
     for name, labels in (("users", state.labels_), ("model.users", model.users_)):
         _pack_labels(name, labels, arrays, fields)
     return Artifact(
         model_class="ExposureRegulator",
         arrays=arrays,
-        parameters={name: getattr(regulator, name) for name in _PLAIN},
+        parameters={name: getattr(regulator, name) for name in _PLAIN}
+        | {"also_decays": list(regulator.also_decays)},
         fields=fields,
         citations=("coral",),
     ).save(path)
@@ -70,12 +75,7 @@ def opened(path: str | os.PathLike[str]) -> ExposureRegulator:
 
     artifact = Artifact.open(path, classes=["ExposureRegulator"])
     arrays, fields = artifact.arrays, artifact.fields
-    model = ExcitationModel(**fields["model"])
-    for name in _MODEL:
-        setattr(model, name, arrays[f"model.{name}"])
-    model.decay_, model.prior_strength_ = fields["decay"], fields["prior_strength"]
-    model.gate_ = Gate(**fields["gate"])
-    model.users_, model.groups_ = _labels("model.users", artifact), None
+    model = _opened_model("model", artifact, fields["facts"])
     rule = None
     if fields["diversifier"] is not None:
         settings = dict(fields["diversifier"])
@@ -93,8 +93,37 @@ def opened(path: str | os.PathLike[str]) -> ExposureRegulator:
     bound = regulator.cells_.bound
     bound.n, bound.total = arrays["cells.n"], arrays["cells.total"]
     bound.spread = arrays["cells.spread"]
+    regulator.guards_ = []
+    for n, (facts, common) in enumerate(zip(fields["guards"], fields["guard_limits"], strict=True)):
+        other = SaturationState(
+            _opened_model(f"guard{n}", artifact, facts), rho=regulator.rho, users=state.labels_
+        )
+        other.S_ = arrays[f"guard{n}.S"]
+        regulator.guards_.append(Guard(other, arrays[f"guard{n}.limit"], common))
     regulator._excitation = model.excitation_ + regulator.caution * model.standard_errors_
     return regulator
+
+
+def _packed_model(prefix: str, model: ExcitationModel) -> dict[str, Any]:
+    return {f"{prefix}.{name}": getattr(model, name) for name in _MODEL}
+
+
+def _facts(model: ExcitationModel) -> dict[str, Any]:
+    return {
+        "gate": vars(model.gate_),
+        "decay": model.decay_,
+        "prior_strength": model.prior_strength_,
+    }
+
+
+def _opened_model(prefix: str, artifact: Artifact, facts: dict[str, Any]) -> ExcitationModel:
+    model = ExcitationModel(**artifact.fields["model"])
+    for name in _MODEL:
+        setattr(model, name, artifact.arrays[f"{prefix}.{name}"])
+    model.decay_, model.prior_strength_ = facts["decay"], facts["prior_strength"]
+    model.gate_ = Gate(**facts["gate"])
+    model.users_, model.groups_ = _labels("model.users", artifact), None
+    return model
 
 
 def _known(name: str, path: str | os.PathLike[str]) -> str:

@@ -81,6 +81,17 @@ def checked_settings(regulator: Any) -> None:
             raise ParameterError(f"{name}={value!r}; needed is a {kind}.")
     if not (isinstance(regulator.pool, (int, np.integer)) and regulator.pool >= 1):
         raise ParameterError(f"pool={regulator.pool!r}; needed is a whole number >= 1.")
+    factors = list(regulator.also_decays)
+    if not all(isinstance(f, Real) and 0 < float(f) < np.inf for f in factors):
+        raise ParameterError(f"also_decays={factors!r}; needed are positive factors: (0.5, 2.0).")
+    if factors and (
+        regulator.mode != "barrier"
+        or not (regulator.limit is None or isinstance(regulator.limit, Mapping))
+    ):
+        raise ParameterError(
+            'also_decays needs mode="barrier" and a quantile as the limit, since D of another '
+            'decay is on another scale. Write limit={"quantile": 0.9}.'
+        )
     if regulator.diversifier is not None and not isinstance(regulator.diversifier, Diversifier):
         raise ParameterError(
             f"diversifier={regulator.diversifier!r}; use MMR(0.7), SteckCalibration(0.7), DPP(), "

@@ -295,7 +295,7 @@ class ExcitationModel(BaseEstimator):
 
         Examples
         --------
-        >>> log = EventLog.from_columns([1] * 40, [0, 0, 0, 0, 1, 1, 1, 1] * 5)
+        >>> log = EventLog.from_columns([1] * 800, [0, 0, 0, 0, 1, 1, 1, 1] * 100)
         >>> model = ExcitationModel(decay=1.0).fit(log)
         >>> model.score(log) == -model.mark_nll(log).nll
         True
@@ -321,7 +321,7 @@ class ExcitationModel(BaseEstimator):
 
         Examples
         --------
-        >>> log = EventLog.from_columns([1] * 40, [0, 0, 0, 0, 1, 1, 1, 1] * 5)
+        >>> log = EventLog.from_columns([1] * 800, [0, 0, 0, 0, 1, 1, 1, 1] * 100)
         >>> ExcitationModel(decay=1.0).fit(log).sample(3, 10, random_state=0)
         EventLog(30 events of 3 users, 2 categories, 100% engaged)
         """
@@ -344,7 +344,7 @@ class ExcitationModel(BaseEstimator):
 
         Examples
         --------
-        >>> log = EventLog.from_columns([1] * 40, [0, 0, 0, 0, 1, 1, 1, 1] * 5)
+        >>> log = EventLog.from_columns([1] * 800, [0, 0, 0, 0, 1, 1, 1, 1] * 100)
         >>> ExcitationModel(decay=1.0).fit(log).usual([7])
         array([[0.5, 0.5]])
         """

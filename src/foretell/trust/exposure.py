@@ -25,7 +25,7 @@ that are updated in use; one scale for scores and penalties; slates that are not
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from sklearn.base import BaseEstimator, clone
 
 from foretell.core import DataError, NotFittedError, ParameterError
 from foretell.trust._exposure_files import opened, saved
+from foretell.trust._guards import Guard, guards_of
 from foretell.trust._limits import checked_settings, limits_of_users, refuse_infeasible
 from foretell.trust._slates import Candidates, Prices, filled
 from foretell.trust.bounds import binomial_upper
@@ -90,6 +91,10 @@ class ExposureRegulator(BaseEstimator):
     allow_infeasible : bool
         Let barrier mode begin although the limit cannot be kept from every state; the least
         saturating categories are then shown where all would break it.
+    also_decays : list of float
+        Barrier mode also keeps the limit of models whose decay is this many times the fitted one,
+        for instance (0.5, 2.0), each with the same quantile of its own saturation. For those who
+        are not sure of the decay.
 
     Attributes
     ----------
@@ -109,12 +114,12 @@ class ExposureRegulator(BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> runs = np.repeat(rng.integers(4, size=1000), 5)  # five of a kind in a row
     >>> log = EventLog.from_columns(np.repeat(np.arange(50), 100), runs)
-    >>> regulator = ExposureRegulator(mode="barrier", diversifier=None).fit(log)
-    >>> items, categories, scores = np.arange(8), np.arange(8) % 4, -np.arange(8.0)
-    >>> for _ in range(6):
-    ...     feedback = regulator.update(0, 0)  # user 0 engages with category 0
-    >>> regulator.rerank(0, items, scores, categories, k=3)
-    array([1, 2, 3])
+    >>> regulator = ExposureRegulator(mode="barrier", diversifier=MMR(0.7)).fit(log)
+    >>> items, categories = np.arange(8), [0, 0, 0, 1, 1, 2, 2, 3]
+    >>> regulator.rerank(0, items, -np.arange(8.0), categories, k=3)
+    array([0, 3, 5])
+    >>> regulator.update(0, 0)  # user 0 engaged with category 0
+    Feedback(1 users, 0 above the limit)
     """
 
     model_: ExcitationModel
@@ -123,6 +128,7 @@ class ExposureRegulator(BaseEstimator):
     weight_: Array
     engagement_bound_: Array
     cells_: SaturationCells
+    guards_: list[Guard]
 
     def __init__(
         self,
@@ -142,6 +148,7 @@ class ExposureRegulator(BaseEstimator):
         exploration: float = 1.0,
         cold_start: str | None = None,
         allow_infeasible: bool = False,
+        also_decays: Sequence[float] = (),
     ) -> None:
         self.model = model
         self.limit = limit
@@ -158,6 +165,7 @@ class ExposureRegulator(BaseEstimator):
         self.exploration = exploration
         self.cold_start = cold_start
         self.allow_infeasible = allow_infeasible
+        self.also_decays = also_decays
 
     def fit(self, log: EventLog, *, warm: bool = True) -> ExposureRegulator:
         """Learn the excitation (unless the model is fitted), the limit and the engagement bounds.
@@ -186,6 +194,7 @@ class ExposureRegulator(BaseEstimator):
         engaged, shown = self.model_.engagements_
         self.engagement_bound_ = binomial_upper(np.round(engaged), np.round(shown), self.delta)
         self.cells_ = SaturationCells(log.n_categories, delta=self.delta)
+        self.guards_ = guards_of(self, log, warm)
         errors = self.model_.standard_errors_
         self._excitation = self.model_.excitation_ + self.caution * errors
         return self
@@ -242,7 +251,15 @@ class ExposureRegulator(BaseEstimator):
         limit = self.limit_[rows]
         idle = self.state_.excess(rows, fade=float(np.exp(-self.model_.decay_))).sum(1)
         ahead = self.state_.lookahead(labels, excitation=self._excitation, memberships=memberships)
-        prices = self._prices(rows, idle, ahead, memberships)
+        relative = ahead / limit[:, None]
+        for guard in self.guards_:
+            relative = np.maximum(relative, guard.relative(labels, memberships))
+        barrier = self.mode == "barrier"
+        prices = (
+            Prices(np.zeros_like(ahead), relative > 1.0, relative)
+            if barrier
+            else self._prices(rows, idle, ahead, memberships)
+        )
         diversifier = self.diversifier if self.diversifier is not None else ScoresOnly()
         variety = diversifier.begin(
             np.eye(ahead.shape[1]) if memberships is None else memberships, self.state_.mu_[rows]
@@ -254,8 +271,6 @@ class ExposureRegulator(BaseEstimator):
             return shown[0] if one else shown
         plain = candidates.best(k)
         plain_kind = np.take_along_axis(candidates.kinds, plain, axis=1)
-        relative = ahead / limit[:, None]
-        barrier = self.mode == "barrier"
         chosen_ahead = np.take_along_axis(relative, kind, axis=1)
         return Slate(
             items=shown,
@@ -303,6 +318,8 @@ class ExposureRegulator(BaseEstimator):
         before = self.state_.saturation(labels) / limit
         shown = None if categories is None else np.atleast_1d(np.asarray(categories))
         self.state_.update(labels, shown, engaged, dt=dt)
+        for guard in self.guards_:
+            guard.update(labels, shown, engaged, dt)
         D = self.state_.saturation(labels)
         violated = D > limit
         self.weight_[rows] = np.maximum(
@@ -328,8 +345,8 @@ class ExposureRegulator(BaseEstimator):
 
         Examples
         --------
-        >>> log = EventLog.from_columns([1] * 400, [0, 0, 0, 0, 1, 1, 1, 1] * 50)
-        >>> regulator = ExposureRegulator(ExcitationModel(decay=0.5), rho=1.2).fit(log)
+        >>> log = EventLog.from_columns([1] * 800, [0, 0, 0, 0, 1, 1, 1, 1] * 100)
+        >>> regulator = ExposureRegulator(ExcitationModel(decay=1.0), rho=1.2).fit(log)
         >>> again = ExposureRegulator.load(regulator.save("feed"))
         >>> bool((again.state_.S_ == regulator.state_.S_).all())
         True
@@ -338,8 +355,6 @@ class ExposureRegulator(BaseEstimator):
 
     def _prices(self, rows: Index, idle: Array, ahead: Array, M_KC: Array | None) -> Prices:
         limit = self.limit_[rows][:, None]
-        if self.mode == "barrier":
-            return Prices(np.zeros_like(ahead), ahead > limit, ahead)
         weight = self.weight_[rows][:, None]
         now = self.state_.excess(rows).sum(1) / self.limit_[rows]
         if self.mode == "penalty":
@@ -368,6 +383,8 @@ class ExposureRegulator(BaseEstimator):
                 'everyone\'s usual shares, write ExposureRegulator(cold_start="prior").'
             )
         self.state_.add(labels[unknown])
+        for guard in self.guards_:
+            guard.add(labels[unknown])
         now = self.state_.labels_
         old = np.searchsorted(now, held)
         limit, weight = np.full(now.size, self.common_limit_), np.full(now.size, self.start_weight)

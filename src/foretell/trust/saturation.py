@@ -49,8 +49,8 @@ class SaturationState:
 
     Examples
     --------
-    >>> log = EventLog.from_columns([1] * 400, [0, 0, 0, 0, 1, 1, 1, 1] * 50)
-    >>> state = SaturationState(ExcitationModel(decay=0.5).fit(log), rho=1.2, warm=False)
+    >>> log = EventLog.from_columns([1] * 800, [0, 0, 0, 0, 1, 1, 1, 1] * 100)
+    >>> state = SaturationState(ExcitationModel(decay=1.0).fit(log), rho=1.2, warm=False)
     >>> for _ in range(3):
     ...     state = state.update([1], [0])
     >>> state.saturation([1]) > 0
@@ -117,8 +117,8 @@ class SaturationState:
 
         Examples
         --------
-        >>> log = EventLog.from_columns([1] * 20, [0, 0, 0, 0, 1, 1, 1, 1, 0, 1] * 2)
-        >>> SaturationState(ExcitationModel(decay=0.5).fit(log)).add([7, 8])
+        >>> log = EventLog.from_columns([1] * 800, [0, 0, 0, 0, 1, 1, 1, 1] * 100)
+        >>> SaturationState(ExcitationModel(decay=1.0).fit(log)).add([7, 8])
         SaturationState(3 users, 2 categories)
         """
         labels = np.union1d(self.labels_, np.asarray(users))
@@ -170,9 +170,9 @@ class SaturationState:
                 "a user stands twice in one update. Call update once for each event, in order of "
                 "time."
             )
-        self._fade(rows, dt)
-        if categories is not None:
-            self.S_[rows] += self._jumps(rows.size, categories, engaged)
+        fade = self._fade(rows, dt)
+        jumps = 0.0 if categories is None else self._jumps(rows.size, categories, engaged)
+        self.S_[rows] = fade * self.S_[rows] + jumps  # nothing moves before all is checked
         return self
 
     def saturation(self, users: ArrayLike | None = None) -> Array:
@@ -241,7 +241,7 @@ class SaturationState:
         lifted = before @ self._alpha.T + log.engaged[:, None] * self._alpha.T[log.categories]
         return np.asarray(np.maximum(lifted - (self.rho - 1.0) * mu[user], 0.0).sum(1))
 
-    def _fade(self, rows: Rows, dt: ArrayLike) -> None:
+    def _fade(self, rows: Rows, dt: ArrayLike) -> Array:
         waited = np.asarray(dt, dtype=np.float64)
         if waited.ndim > 1 or (waited.ndim == 1 and waited.size != rows.size):
             raise ParameterError(
@@ -254,7 +254,8 @@ class SaturationState:
                 f"dt={np.atleast_1d(waited)[place]:.6g}; time since the last update is a finite "
                 "number >= 0. Bring the events of a user in order of time."
             )
-        self.S_[rows] *= np.exp(-self.model.decay_ * np.broadcast_to(waited, rows.shape))[:, None]
+        faded = np.exp(-self.model.decay_ * np.broadcast_to(waited, rows.shape))
+        return np.asarray(faded[:, None])
 
     def _jumps(self, n: int, categories: ArrayLike, engaged: ArrayLike | None) -> Array:
         active = np.ones(n) if engaged is None else np.asarray(engaged, dtype=np.float64)
