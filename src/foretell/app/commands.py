@@ -292,7 +292,7 @@ def ask(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Print the passages nearest to a question: source, cosine, and what the bits said."""
-    from foretell.app.command_find import ask as run
+    from foretell.app.command_find_ask import ask as run
 
     run(folder, question, k=k, budget=budget, rerank=rerank, as_json=json)
 
