@@ -160,6 +160,14 @@ def test_removed_vectors_are_never_found_and_ids_stay(X, Q, sketch, backend) -> 
     assert recall(result.ids, truth) > 0.8
 
 
+def test_removing_nothing_changes_nothing(X, Q, sketch) -> None:
+    index = SketchIndex(sketch)
+    index.remove([])
+    assert index.add(X[:50]).tolist() == list(range(50))
+    index.remove([])
+    assert index.search(Q[:1], k=50, budget=50).ids.shape == (1, 50)
+
+
 def test_a_removed_id_can_be_given_again(X, Q, sketch) -> None:
     index = SketchIndex(sketch)
     index.add(X[:100])

@@ -318,6 +318,8 @@ class SketchIndex:
             self._absorb()
             snapshot = self._snapshot
             names = files.checked_ids(ids, np.size(ids), 0)
+            if not names.size:
+                return
             rows = self._identities.rows(names)
             alive = np.ones(snapshot.view.n, np.bool_) if snapshot.alive is None else snapshot.alive
             missing = (rows < 0) | ~alive[rows] if len(alive) else np.ones(len(names), np.bool_)
