@@ -10,6 +10,7 @@ import numpy as np
 from foretell.app.command_find_compare import Comparison, best_words
 from foretell.app.report.plot import Plot
 from foretell.app.report.tables import Table
+from foretell.app.report.templates import templates
 from foretell.app.words import number
 
 _KINDS = {"hamming": 1, "linear": 0, "llr": 3, "decorrelated": 2, "mle": 7}
@@ -17,17 +18,10 @@ _KINDS = {"hamming": 1, "linear": 0, "llr": 3, "decorrelated": 2, "mle": 7}
 
 def render_comparison(found: Comparison) -> str:
     """The page as one self-contained HTML text."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
     folder = files("foretell.app.report")
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     table = environment.get_template("table.html.j2").render(title="", block=_table(found))
     return environment.get_template("compare.html.j2").render(
         title=f"What the bits of {found.source} can find",

@@ -13,6 +13,7 @@ from foretell.app.command_trust_apply import doubtful
 from foretell.app.command_trust_report import Offer, RuleStudy, broken
 from foretell.app.report.plot import Plot, padded
 from foretell.app.report.tables import Table
+from foretell.app.report.templates import templates
 from foretell.app.words import number
 from foretell.core.citations import citation
 from foretell.trust.selective.identity import ENOUGH
@@ -31,17 +32,10 @@ _MEANS = {
 
 def render_rule(study: RuleStudy) -> str:
     """The page about a rule as one self-contained HTML text."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
     folder = files("foretell.app.report")
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     table_page = environment.get_template("table.html.j2")
     grade, word = _grade(study)
     return environment.get_template("trust.html.j2").render(
