@@ -19,7 +19,12 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
 
 
 # The doctests of what needs torch run where torch is.
-collect_ignore = [] if importlib.util.find_spec("torch") else ["src/foretell/recall/osc_head.py"]
+_LEARNERS = ("hybrid/*", "koopman/*", "lifting/*", "module_task.py")
+collect_ignore_glob = (
+    []
+    if importlib.util.find_spec("torch")
+    else ["src/foretell/recall/osc_head.py", *(f"src/foretell/dynamics/{n}" for n in _LEARNERS)]
+)
 
 
 def _enter_empty_folder(namespace: dict[str, Any]) -> None:

@@ -17,10 +17,11 @@ import numpy as np  # noqa: E402  (after the thread limits)
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"
+WORKERS = int(os.environ.get("WORKERS", "2"))
 
 
 def run_jobs(
-    name: str, function: Callable[..., dict[str, Any]], jobs: list[dict[str, Any]], workers: int = 2
+    name: str, function: Callable[..., dict[str, Any]], jobs: list[dict[str, Any]], workers: int = WORKERS
 ) -> list[dict[str, Any]]:
     """Results of ``function(**job)`` in the order of the jobs.
 

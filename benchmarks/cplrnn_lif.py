@@ -24,10 +24,11 @@ from foretell.dynamics.longrun import (
 SEEDS, FEWER = range(5), range(3)  # the fewer for the peer's three other ways
 DT, PERIOD = 1e-4, 80.0
 COMMON = {"latent_dim": 25, "n_relu": 2, "batch_size": 16, "final_lr": 1e-5, "validation": 0.0}
-# As published, at one rate for all. The search (cplrnn_search.py) asks for 1e-2 and less noise.
 WAYS = ("linear", "cubic", "gp", "interval")
-LR = dict.fromkeys(("CPLRNN", *(f"ALRNN {way}" for way in WAYS)), 5e-3)
-NOISE = dict.fromkeys(LR, 0.05)
+# What the search (cplrnn_search.py) took, on other seeds and another choice of the samples.
+NOISE = {"CPLRNN": 0.02, "ALRNN linear": 0.02, "ALRNN cubic": 0.05, "ALRNN gp": 0.05,
+         "ALRNN interval": 0.05}  # fmt: skip
+LR = dict.fromkeys(NOISE, 1e-2)
 IRREGULAR = {"forcing_interval": 3, "sequence_length": 20}
 BINS = {"forcing_interval": 25, "sequence_length": 200, "time_scale": DT}
 

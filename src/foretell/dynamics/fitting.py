@@ -18,20 +18,18 @@ Braendle et al., ICML 2026 (settings).
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core import NumericalError, ParameterError, Progress
+from foretell.core.interrupts import interrupts_wait
 from foretell.dynamics.longrun import state_space_divergence, state_space_divergence_gmm
 from foretell.dynamics.sequences import Sequences, WindowSampler, complete_rows
 from foretell.dynamics.training_state import History, TrainingState
@@ -273,7 +271,7 @@ def train(
     saved = time.monotonic()
     every = max(1, settings.max_updates // settings.n_scores)
     report = max(1, settings.max_updates // _REPORTS)
-    with _interrupts_wait() as interrupted:
+    with interrupts_wait() as interrupted:
         while state.step < settings.max_updates:
             _update(state, kernel, layout, sampler, settings)
             last = state.step == settings.max_updates
@@ -352,32 +350,6 @@ def _update(
             f"Lower the learning rate, for instance lr={settings.lr / 5:.2g}, or shorten "
             f"forcing_interval (now {settings.forcing_interval})."
         )
-
-
-@contextmanager
-def _interrupts_wait() -> Iterator[threading.Event]:
-    """Let Ctrl-C take effect between two updates; a second one at once. Main thread only."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        if interrupted.is_set():
-            signal.default_int_handler(number, frame)
-        interrupted.set()
-
-    if before is not signal.default_int_handler:  # somebody else's handler stays in charge
-        yield interrupted
-        return
-    signal.signal(signal.SIGINT, remember)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted.is_set():  # it came after the last update
-        raise KeyboardInterrupt
 
 
 class _Clock:
