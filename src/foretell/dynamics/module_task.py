@@ -127,7 +127,7 @@ class ModuleTask:
     def state(self) -> State:
         """Parameters and moments, as copies."""
         moments = self._adam.state.get(self._flat, {})
-        arrays = {"theta": self.parameters()}
+        arrays: State = {"theta": self.parameters()}
         for name in ("exp_avg", "exp_avg_sq", "step"):
             if name in moments:
                 arrays[name] = np.atleast_1d(np.array(moments[name].numpy()))
