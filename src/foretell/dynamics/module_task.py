@@ -104,7 +104,7 @@ class ModuleTask:
         assert self._flat.grad is not None
         self._flat.grad.zero_()
         value = self.loss(step, shard_generator(self.seed, step, shard))
-        value.backward()
+        value.backward()  # type: ignore[no-untyped-call,unused-ignore]
         return Gradient(float(value.detach()), self._flat.grad.numpy())
 
     def apply(self, step: int, gradient: NDArray[np.floating]) -> None:
