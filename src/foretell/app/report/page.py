@@ -9,6 +9,7 @@ import numpy as np
 
 from foretell.app.report import figures, tables
 from foretell.app.report.horizon import horizon_figure, horizon_table
+from foretell.app.report.templates import templates
 from foretell.app.study import Study
 from foretell.app.trust_horizon_words import sentences
 from foretell.app.words import GRADE_WORDS, amount, count, frequency_unit, listing, number, seconds
@@ -30,17 +31,10 @@ def render(study: Study, model_path: str) -> str:
     str
         HTML that loads nothing from anywhere.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
     folder = files("foretell.app.report")
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     table_page = environment.get_template("table.html.j2")
 
     def table(title: str, block: tables.Table) -> Markup:

@@ -11,13 +11,13 @@ from foretell.solve.piecewise.equilibrium_set import (
 )
 from foretell.solve.piecewise.exponents import LyapunovSpectrum, lyapunov_spectrum
 from foretell.solve.piecewise.field import PiecewiseLinearField
-from foretell.solve.piecewise.hybrid import (
+from foretell.solve.piecewise.hybrid import PWLHybridSystem
+from foretell.solve.piecewise.hybrid_records import (
     AffineMode,
     Guard,
     HybridJacobian,
     HybridRun,
     Jumps,
-    PWLHybridSystem,
 )
 from foretell.solve.piecewise.hybrid_systems import bouncing_ball, chua, lif, mckean, relay
 from foretell.solve.piecewise.limit_cycle import LimitCycle

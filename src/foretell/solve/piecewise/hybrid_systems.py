@@ -7,7 +7,8 @@ are ground truth for methods that must find events in data.
 from __future__ import annotations
 
 from foretell.core.errors import ParameterError
-from foretell.solve.piecewise.hybrid import AffineMode, Guard, PWLHybridSystem
+from foretell.solve.piecewise.hybrid import PWLHybridSystem
+from foretell.solve.piecewise.hybrid_records import AffineMode, Guard
 
 
 def bouncing_ball(restitution: float = 0.8, gravity: float = 9.81) -> PWLHybridSystem:
