@@ -67,7 +67,7 @@ FLAGS = {
         "direction",
         "json",
     },
-    "trust report": {"rule", "scores", "new", "out", "errors", "json"},
+    "trust report": {"rule", "scores", "new", "out", "errors", "score", "json"},
 }
 
 

@@ -25,6 +25,9 @@ def call(*words: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+VERSION = ("--score", "entropy@2")  # of the scores in the tables of `here`
+
+
 def cases(n: int, seed: int, shift: float = 0.0) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     u = rng.uniform(size=n)
@@ -100,12 +103,14 @@ def test_apply_writes_a_decision_for_every_row(here: Path) -> None:
 
 
 def test_apply_makes_a_violated_assumption_plain(here: Path) -> None:
-    code, said, told = call("apply", "rule.json", "shifted.csv", "--out", "d.csv")
+    code, said, told = call("apply", "rule.json", "shifted.csv", *VERSION, "--out", "d.csv")
     assert code == 0
     assert "THE PROMISE DOES NOT COVER THESE CASES" in told
     assert "Label some of these cases and calibrate again" in told
     assert "for cases like those of the calibration only" in said
-    content = json.loads(call("apply", "rule.json", "shifted.csv", "--out", "e.csv", "--json")[1])
+    content = json.loads(
+        call("apply", "rule.json", "shifted.csv", *VERSION, "--out", "e.csv", "--json")[1]
+    )
     assert content["shift"]["shifted"]
     assert content["violation_seen"]
 
@@ -113,17 +118,16 @@ def test_apply_makes_a_violated_assumption_plain(here: Path) -> None:
 def test_apply_suspects_a_small_shift(here: Path) -> None:
     u, _ = cases(2000, 3)
     write(here / "slightly.csv", {"entropy": 0.085 + 0.915 * u})
-    _, said, told = call("apply", "rule.json", "slightly.csv", "--out", "d.csv")
+    _, said, told = call("apply", "rule.json", "slightly.csv", *VERSION, "--out", "d.csv")
     assert "may not be like those of the calibration" in told
     assert "look like those" not in said
 
 
 def test_apply_says_when_it_cannot_tell(here: Path) -> None:
     write(here / "few.csv", {"entropy": [0.1, 0.2, 0.9]})
-    _, said, told = call("apply", "rule.json", "few.csv", "--out", "d.csv")
+    _, said, told = call("apply", "rule.json", "few.csv", *VERSION, "--out", "d.csv")
     assert "3 cases are too few to tell" in said
-    assert "does not say which version" in told
-    _, _, told = call("apply", "rule.json", "scores.csv", "--out", "e.csv")
+    _, _, told = call("apply", "rule.json", "scores.csv", *VERSION, "--out", "e.csv")
     assert "holds the cases that the threshold was chosen on" in told
 
 
@@ -213,6 +217,17 @@ def test_repeated_cases_are_warned_about(here: Path) -> None:
     code, _, told = call("calibrate", "ids.csv", "--alpha", 0.1, "--out", "r.json")
     assert code == 0
     assert "1 row repeats an earlier one by 'id' in ids.csv, for instance row 301 repeats" in told
+    twice = np.random.default_rng(5).uniform(size=150).repeat(2)
+    columns = {"id": [*range(299), 7], "score": twice, "wrong": np.zeros(300, int)}
+    _, _, told = call(
+        "calibrate", write(here / "both.csv", columns), "--alpha", 0.1, "--out", "both.json"
+    )
+    assert told.count("Warning:") == 1
+    columns.pop("id")
+    _, _, told = call(
+        "calibrate", write(here / "no.csv", columns), "--alpha", 0.1, "--out", "no.json"
+    )
+    assert "150 cases repeat the score of another one" in told
     text = (here / "ids.csv").read_text().replace("id,", "prompt,")
     (here / "rows.csv").write_text(text + "\n".join(text.splitlines()[5:7]) + "\n")
     _, _, told = call("calibrate", "rows.csv", "--alpha", 0.1, "--out", "s.json")
@@ -225,9 +240,60 @@ def test_nothing_is_written_over(here: Path) -> None:
     code, _, told = call(*words, "--out", "rule.json")
     assert code == 1
     assert "rule.json exists, and nothing was touched" in told
-    assert call("apply", "rule.json", "new.csv", "--out", "new.csv")[0] == 1
-    assert call("report", "rule.json", "scores.csv", "--out", "scores.csv")[0] == 1
+    for words in (("apply", "rule.json", "new.csv"), ("report", "rule.json", "scores.csv")):
+        code, _, told = call(*words, *VERSION, "--out", words[-1])
+        assert code == 1
+        assert "exists, and nothing was touched" in told
     assert (here / "rule.json").read_bytes() == before
+
+
+def test_a_table_of_no_version_is_refused_for_a_rule_of_one(here: Path) -> None:
+    for words in (
+        ("apply", "rule.json", "new.csv"),
+        ("report", "rule.json", "shifted.csv"),
+        ("report", "rule.json", "scores.csv", "new.csv"),
+    ):
+        code, said, told = call(*words, "--out", "d.csv")
+        assert (code, said) == (1, "")
+        assert f"for version '2' of 'entropy', and {words[-1]} does not say which" in told
+        assert "add: --score entropy@2" in told
+        assert call(*words, "--out", "d.csv", "--score", "entropy")[0] == 1
+        assert not (here / "d.csv").exists()
+        assert call(*words, *VERSION, "--out", f"{words[0]}-{words[-1]}")[0] == 0
+    # The cases of the calibration are known by their hash.
+    assert call("report", "rule.json", "scores.csv", "--out", "own.html")[0] == 0
+    titled = (here / "new.csv").read_text().replace("entropy", "entropy@2", 1)
+    (here / "titled.csv").write_text(titled)
+    assert call("apply", "rule.json", "titled.csv", "--out", "e.csv")[0] == 0
+    both = (here / "scores.csv").read_text().replace("entropy", "entropy@2", 1)
+    (here / "both.csv").write_text(both)
+    words = ("calibrate", "both.csv", "new.csv", "--alpha", 0.1, "--out", "r.json")
+    assert "new.csv does not say which version" in call(*words, "--score", "entropy")[2]
+    assert call(*words, *VERSION)[0] == 0
+
+
+def test_a_rule_of_no_version_is_for_tables_of_none(here: Path) -> None:
+    call("calibrate", "scores.csv", "--alpha", 0.1, "--score", "entropy", "--out", "plain.json")
+    assert call("apply", "plain.json", "new.csv", "--out", "d.csv")[0] == 0
+    code, _, told = call("apply", "plain.json", "new.csv", *VERSION, "--out", "e.csv")
+    assert code == 1
+    assert "calibrated on a score of no version; the scores given have version '2'" in told
+
+
+def test_columns_of_several_versions_are_told_apart(here: Path) -> None:
+    u, e = cases(1000, 0)
+    write(here / "two.csv", {"entropy@1": 1 - u, "entropy@2": u, "wrong": e.astype(int)})
+    words = ("calibrate", "two.csv", "--alpha", 0.1, "--out", "r.json", "--score")
+    code, _, told = call(*words, "entropy")
+    assert code == 1
+    assert "several columns 'entropy': 'entropy@1', 'entropy@2'. Say which" in told
+    assert call(*words, "entropy@2")[0] == 0
+    assert SelectiveThreshold.load("r.json").threshold_ == SelectiveThreshold.load(
+        "rule.json"
+    ).threshold_  # fmt: skip
+    write(here / "new-two.csv", {"entropy@1": [0.9] * 9, "entropy@2": [0.05] * 9})
+    _, said, _ = call("apply", "rule.json", "new-two.csv", "--out", "d.csv")
+    assert said.startswith("9 of 9 cases accepted")
 
 
 def test_another_score_is_refused(here: Path) -> None:
@@ -269,11 +335,14 @@ def test_damaged_rules_are_refused(here: Path, change: Any, message: str) -> Non
 def test_bad_new_cases_leave_nothing_behind(here: Path) -> None:
     (here / "bad.csv").write_text("entropy\n" + "0.5\n" * 20_000 + "nan\n")
     names = sorted(p.name for p in here.iterdir())
-    code, _, told = call("apply", "rule.json", "bad.csv", "--out", "d.csv")
+    code, _, told = call("apply", "rule.json", "bad.csv", *VERSION, "--out", "d.csv")
     assert code == 1
     assert "'nan' in row 20002" in told
     write(here / "taken.csv", {"entropy": [0.1], "decision": ["?"]})
-    assert "already has a column" in call("apply", "rule.json", "taken.csv", "--out", "d.csv")[2]
+    assert (
+        "already has a column"
+        in call("apply", "rule.json", "taken.csv", *VERSION, "--out", "d.csv")[2]
+    )
     assert sorted(p.name for p in here.iterdir()) == sorted([*names, "taken.csv"])
 
 
@@ -309,7 +378,9 @@ def test_infeasible_withholds_everything_and_says_what_would_do(here: Path) -> N
 
 
 def test_report_shows_every_guarantee(here: Path) -> None:
-    code, said, _ = call("report", "rule.json", "scores.csv", "new.csv", "--out", "r.html")
+    code, said, _ = call(
+        "report", "rule.json", "scores.csv", "new.csv", *VERSION, "--out", "r.html"
+    )
     assert code == 0
     html = (here / "r.html").read_text()
     assert parsed(html).loads == ["data:,"]
@@ -320,17 +391,20 @@ def test_report_shows_every_guarantee(here: Path) -> None:
     assert "independent draws from one law" in html
     assert "look like those of the calibration" in html
     assert (
-        "needs unlabelled cases" in call("report", "rule.json", "scores.csv", "--out", "s.html")[1]
+        "needs unlabelled cases"
+        in call("report", "rule.json", "scores.csv", *VERSION, "--out", "s.html")[1]
     )
 
 
 def test_report_says_when_the_level_is_not_kept(here: Path) -> None:
-    call("report", "rule.json", "scores.csv", "shifted.csv", "--out", "r.html")
+    call("report", "rule.json", "scores.csv", "shifted.csv", *VERSION, "--out", "r.html")
     html = (here / "r.html").read_text()
     assert "Not kept on the new cases." in html
     assert "an assumption is violated for these cases" in html
     assert "so it does not cover these cases" in html
-    code, said, told = call("report", "rule.json", "shifted.csv", "--out", "s.html", "--json")
+    code, said, told = call(
+        "report", "rule.json", "shifted.csv", *VERSION, "--out", "s.html", "--json"
+    )
     assert code == 0
     assert "does not hold the 1000 cases" in told
     assert not json.loads(said)["own_calibration_cases"]
@@ -351,7 +425,7 @@ def test_names_are_escaped(here: Path) -> None:
 @pytest.mark.system("chromium")
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
 def test_report_in_chromium(here: Path, width: int, dark: bool) -> None:
-    call("report", "rule.json", "scores.csv", "shifted.csv", "--out", "r.html")
+    call("report", "rule.json", "scores.csv", "shifted.csv", *VERSION, "--out", "r.html")
     text = (here / "r.html").read_text().replace("</main>", '<canvas id="space"></canvas></main>')
     (here / "seen.html").write_text(text)
     seen = looked_at(here / "seen.html", here, width=width, dark=dark)
@@ -376,7 +450,8 @@ def test_a_million_rows_stream(here: Path) -> None:
     for name in ("new.csv", "million.csv"):
         code = (
             "import resource, sys\nfrom foretell.app.cli import main\n"
-            f"sys.argv = ['foretell', 'trust', 'apply', 'rule.json', '{name}', '--out', 'd-{name}']"
+            f"sys.argv = ['foretell', 'trust', 'apply', 'rule.json', '{name}',"
+            f" '--score', 'entropy@2', '--out', 'd-{name}']"
             "\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
             "used = resource.getrusage(resource.RUSAGE_SELF)\n"
             "print('USED', used.ru_maxrss / 1024, used.ru_utime + used.ru_stime)"

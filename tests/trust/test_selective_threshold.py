@@ -217,6 +217,53 @@ def test_warnings(u, e, more, message):
         SelectiveThreshold(alpha=0.1).fit(u, e, **more)
 
 
+def test_repeated_cases_are_warned_about_once():
+    u = np.repeat(np.random.default_rng(0).uniform(size=60), 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SelectiveThreshold(alpha=0.1).fit(u, np.zeros(120), case_ids=np.arange(120) // 2)
+    assert [str(w.message)[:8] for w in caught] == ["60 cases"]
+    SelectiveThreshold(alpha=0.1).fit(u, np.zeros(120), case_ids=np.arange(120))  # no warning
+
+
+def test_unlabelled_scores_of_another_law_are_warned_about_and_advice_is_about_them():
+    u, e = sample(500)
+    with pytest.warns(ForetellWarning, match="400 unlabeled_scores are distributed differently"):
+        rule = SelectiveThreshold(alpha=0.1).fit(u, e, unlabeled_scores=0.9 + u[:400] / 10)
+    assert rule.threshold_ is None
+    assert rule.certificate_.needed_n is None
+    said = str(rule.certificate_)
+    assert "accepts 20 or more of the 400 unlabelled cases is about 0.3" in said
+    assert "would be enough, if" not in said
+    with pytest.raises(DataError, match=r"400 unlabeled_scores look like .* turned around"):
+        SelectiveThreshold(alpha=0.1).fit(u**3, e, unlabeled_scores=1 - u[:400] ** 3)
+
+
+@pytest.mark.parametrize("guarantee", ["fdr", "pac", "any", "plugin", "plugin_corrected"])
+def test_advice_is_never_that_fewer_cases_would_do(guarantee):
+    order = guarantee != "any"
+    for n, p in ((30, 0.02), (300, 0.085), (3000, 0.096), (900, 0.11)):
+        rng = np.random.default_rng(n)
+        u, e = rng.uniform(size=n), np.zeros(n)
+        e[rng.permutation(n)[: round(p * n)]] = 1
+        rule = quiet(
+            u, e, rng.uniform(size=500) if guarantee == "fdr" else None, alpha=0.1,
+            guarantee="pac" if guarantee == "any" else guarantee, assume_monotone=order,
+            min_retention=0.9,
+        )  # fmt: skip
+        if rule.threshold_ is None:
+            needed, said = rule.certificate_.needed_n, str(rule.certificate_)
+            assert (needed is None) == ("would not be enough" in said)
+            assert needed is None or needed > n
+            lowest = said.partition("lowest share")[2].partition(" about ")[2].partition(",")[0]
+            assert needed is not None or float(lowest) >= 0.0999
+
+
+def test_a_rate_equal_to_the_level_up_to_rounding_is_no_crash():
+    rule = quiet(np.arange(10.0), [1, 0, 0] + 7 * [0.0], alpha=0.1 * 3 / 3 + 1e-17, min_retention=1)
+    assert rule.certificate_.needed_n is None
+
+
 def test_a_rule_warns_on_its_own_calibration_and_on_shifted_scores():
     u, e = sample()
     rule = SelectiveThreshold(alpha=0.1).fit(u, e)
@@ -287,7 +334,9 @@ def test_nothing_accepted_comes_back_too():
     ("other", "message"),
     [
         (ScoreIdentity("perplexity", "2"), "name 'entropy'.*'perplexity'"),
-        ("perplexity", "name 'entropy'.*'perplexity'"),
+        ("perplexity@2", "name 'entropy'.*'perplexity'"),
+        ("entropy", "version '2' of 'entropy'.*do not say.*'entropy@2'"),
+        ("entropy@3", "version '2'.*'3'"),
         (ScoreIdentity("entropy", "3"), "version '2'.*'3'.*calibrate again"),
         (ScoreIdentity("entropy", "2", "higher_is_surer"), "lower = surer.*-scores"),
         (ScoreIdentity("entropy", "2", fingerprint="x"), "fingerprint"),
@@ -295,7 +344,7 @@ def test_nothing_accepted_comes_back_too():
 )
 def test_another_score_is_refused_with_the_fix(other, message):
     rule = quiet(*sample(), alpha=0.1, score=ScoreIdentity("entropy", "2"))
-    assert rule.predict([0.1], score="entropy").all()
+    assert rule.predict([0.1], score="entropy@2").all()
     with pytest.raises(ParameterError, match=message):
         rule.predict([0.1], score=other)
 

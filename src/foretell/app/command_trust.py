@@ -63,10 +63,11 @@ def run(request: CalibrationRequest, *, as_json: bool = False) -> SelectiveThres
         refuse_inverse(cases, identity, table.source)
         pool = None
         if request.unlabeled_scores is not None:
-            others = ScoreTable(request.unlabeled_scores, score=table.name)
-            identity.refuse_other(_named(identity, others))
-            pool = others.all_scores()
-        rule.fit(cases.scores, cases.errors, unlabeled_scores=pool)
+            pool = _others(request, identity).all_scores()
+        # Where the table tells cases apart, repeats() warns; equal scores say nothing more.
+        told_apart = table.id is not None or cases.repeats is not None
+        ids = np.arange(cases.scores.size) if told_apart else None
+        rule.fit(cases.scores, cases.errors, unlabeled_scores=pool, case_ids=ids)
     said = repeats(cases, table) + said
     rule.save(request.out)
     for warning in said:
@@ -83,6 +84,17 @@ def refuse_existing(out: Path) -> None:
     if out.exists():
         raise ArtifactError(
             f"{out} exists, and nothing was touched. Give a new name with --out, or remove it."
+        )
+
+
+def refuse_unversioned(identity: ScoreIdentity, source: str) -> None:
+    """Refuse a table that does not say its version, where the rule is for one."""
+    name, version = identity.name, identity.version
+    if version:
+        raise DataError(
+            f"The rule is for version {version!r} of {name!r}, and {source} does not say which "
+            "version it holds. A threshold does not carry over to another one. If it is that "
+            f"version, add: --score {name}@{version}, or give the column that title"
         )
 
 
@@ -178,18 +190,19 @@ def heard() -> Iterator[list[str]]:
 
 
 def _identity(request: CalibrationRequest, table: ScoreTable) -> ScoreIdentity:
-    version = (request.score or "").partition("@")[2].strip()
-    if version and table.version and version != table.version:
-        raise DataError(
-            f"--score says version {version!r} of {table.name!r}, and the header of {table.source} "
-            f"says {table.version!r}. Leave out one, or correct it."
-        )
     identity = ScoreIdentity(
-        table.name, version or table.version, cast("Direction", request.direction)
+        table.name, table.version_of(request.score), cast("Direction", request.direction)
     )
     identity.check()
     return identity
 
 
-def _named(identity: ScoreIdentity, table: ScoreTable) -> ScoreIdentity:
-    return ScoreIdentity(table.name, table.version or identity.version, identity.direction)
+def _others(request: CalibrationRequest, identity: ScoreIdentity) -> ScoreTable:
+    assert request.unlabeled_scores is not None
+    written = f"{identity.name}@{identity.version}" if identity.version else identity.name
+    table = ScoreTable(request.unlabeled_scores, score=written)
+    version = table.version_of(request.score)
+    if not version:
+        refuse_unversioned(identity, table.source)
+    identity.refuse_other(ScoreIdentity(table.name, version, identity.direction))
+    return table

@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 import typer
 
-from foretell.app.command_trust import SURER, certificate_lines, refuse_existing
+from foretell.app.command_trust import (
+    SURER,
+    certificate_lines,
+    refuse_existing,
+    refuse_unversioned,
+)
 from foretell.app.command_trust_table import ScoreTable
 from foretell.app.words import number
 from foretell.core.errors import DataError, ParameterError
@@ -56,14 +61,14 @@ def run(
     """Write the decisions and say what they rest on."""
     refuse_existing(out)
     rule = SelectiveThreshold.load(rule_path)
-    table, said = matching_table(rule, rule_path, file, score)
+    table = matching_table(rule, rule_path, file, score)
     if COLUMN in table.layout.titles:
         raise DataError(
             f"{table.source} already has a column {COLUMN!r}. Rename it, so that the decisions "
             "can be told from what is there."
         )
     applied = _write(rule, table, out)
-    said += doubts(rule, applied, table.source)
+    said = doubts(rule, applied, table.source)
     for warning in said:
         typer.echo(f"Warning: {warning}", err=True)
     if as_json:
@@ -83,32 +88,45 @@ def run(
 
 
 def matching_table(
-    rule: SelectiveThreshold, rule_path: Path, file: Path, score: str | None
-) -> tuple[ScoreTable, list[str]]:
-    """The table with the very score that the rule is for, or an error that says why not."""
+    rule: SelectiveThreshold,
+    rule_path: Path,
+    file: Path,
+    score: str | None,
+    *,
+    errors: str | None = None,
+    labelled: bool = False,
+    unversioned: bool = False,
+) -> ScoreTable:
+    """The table with the very score that the rule is for, or an error that says why not.
+
+    Its version is what `score` or the title of the column says. Where neither says one, a rule for
+    a version is refused, unless `unversioned`.
+    """
     mine = rule.identity_
-    name, _, version = (score or mine.name).partition("@")
-    if name.strip() != mine.name:
-        mine.refuse_other(ScoreIdentity(name.strip(), version.strip(), mine.direction))
+    said = ScoreIdentity.parse(score or mine.name, mine.direction, mine.fingerprint)
+    if said.name != mine.name:
+        mine.refuse_other(said)
     try:
-        table = ScoreTable(file, score=mine.name)
+        table = ScoreTable(
+            file,
+            score=f"{mine.name}@{mine.version}" if mine.version else mine.name,
+            errors=errors,
+            labelled=labelled,
+            fractional=rule.certificate_.kind == "marginal",
+        )
     except DataError as error:
-        if "has no column" not in str(error):
+        if f"has no column {mine.name!r}" not in str(error):
             raise
         raise DataError(
             f"{rule_path} is a rule for the score {mine.name!r}. {error} A threshold does not "
             "carry over to another score; if a column holds that very score, give it its name."
         ) from error
-    version = version.strip() or table.version
-    if version:
+    version = table.version_of(score)
+    if version or not mine.version:
         mine.refuse_other(ScoreIdentity(mine.name, version, mine.direction, mine.fingerprint))
-    elif mine.version:
-        return table, [
-            f"The rule is for version {mine.version!r} of {mine.name!r}, and {table.source} does "
-            "not say which version it holds. If it is that one, say so: "
-            f"--score {mine.name}@{mine.version}"
-        ]
-    return table, []
+    elif not unversioned:
+        refuse_unversioned(mine, table.source)
+    return table
 
 
 def _write(rule: SelectiveThreshold, table: ScoreTable, out: Path) -> Applied:

@@ -13,9 +13,18 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from foretell.app.command_trust import heard, refuse_existing, refuse_inverse, repeats
-from foretell.app.command_trust_apply import matching_table, refuse_mirrored, unsure_from
-from foretell.app.command_trust_table import ScoreTable
+from foretell.app.command_trust import (
+    heard,
+    refuse_existing,
+    refuse_inverse,
+    refuse_unversioned,
+    repeats,
+)
+from foretell.app.command_trust_apply import (
+    matching_table,
+    refuse_mirrored,
+    unsure_from,
+)
 from foretell.core.files import write_text_atomic
 from foretell.trust.bounds import GUARANTEES, Guarantee
 from foretell.trust.selective import (
@@ -77,13 +86,14 @@ def run(
     *,
     new: Path | None = None,
     errors: str | None = None,
+    score: str | None = None,
     as_json: bool = False,
 ) -> RuleStudy:
     """Compare the guarantees on the labelled cases, and write the page."""
     from foretell.app.report.trust_page import render_rule
 
     refuse_existing(out)
-    study = examine(rule_path, scores, new=new, errors=errors, out=out)
+    study = examine(rule_path, scores, new=new, errors=errors, score=score, out=out)
     write_text_atomic(out, render_rule(study))
     for warning in study.warnings:
         typer.echo(f"Warning: {warning}", err=True)
@@ -95,22 +105,30 @@ def run(
 
 
 def examine(
-    rule_path: Path, scores: Path, *, new: Path | None, errors: str | None, out: Path
+    rule_path: Path,
+    scores: Path,
+    *,
+    new: Path | None,
+    errors: str | None,
+    score: str | None,
+    out: Path,
 ) -> RuleStudy:
     """Read the files and find everything that the page shows."""
     rule = SelectiveThreshold.load(rule_path)
-    fractional = rule.certificate_.kind == "marginal"
     mine = rule.identity_
-    matching_table(rule, rule_path, scores, None)
-    table = ScoreTable(scores, score=mine.name, errors=errors, labelled=True, fractional=fractional)
+    table = matching_table(
+        rule, rule_path, scores, score, errors=errors, labelled=True, unversioned=True
+    )
     cases = table.all_labelled()
     own = cases.scores.size == rule.n_calibration_
     own = own and fingerprint(cases.scores) == rule.calibration_hash_
-    with heard() as said:
+    with heard():
         if not own:
+            if not table.version_of(score):
+                refuse_unversioned(mine, table.source)
             refuse_mirrored(rule, rule.shift(cases.scores), table.source)
         refuse_inverse(cases, mine, table.source)
-        found = None if new is None else _compare(rule, rule_path, new, errors)
+        found = None if new is None else _compare(rule, rule_path, new, errors, score)
         offers = tuple(
             _offer(guarantee, rule, cases.scores, cases.errors, found, own)
             for guarantee in GUARANTEES
@@ -177,14 +195,13 @@ def _offer(
     return Offer(guarantee, other, performance(other, scores, errors))
 
 
-def _compare(rule: SelectiveThreshold, rule_path: Path, path: Path, errors: str | None) -> NewCases:
-    table, _ = matching_table(rule, rule_path, path, None)
+def _compare(
+    rule: SelectiveThreshold, rule_path: Path, path: Path, errors: str | None, score: str | None
+) -> NewCases:
+    table = matching_table(rule, rule_path, path, score)
     sign, found = rule.identity_.sign, None
     if table.labels_there() or (errors in table.layout.titles):
-        fractional = rule.certificate_.kind == "marginal"
-        table = ScoreTable(
-            path, score=rule.identity_.name, errors=errors, labelled=True, fractional=fractional
-        )
+        table = matching_table(rule, rule_path, path, score, errors=errors, labelled=True)
         cases = table.all_labelled()
         scores, found = cases.scores, performance(rule, cases.scores, cases.errors)
     else:

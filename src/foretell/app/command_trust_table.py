@@ -94,6 +94,16 @@ class ScoreTable:
         """The file name, for messages."""
         return self.layout.source
 
+    def version_of(self, said: str | None) -> str:
+        """The version that ``name@version`` or else the title says; an error if they differ."""
+        version = (said or "").partition("@")[2].strip()
+        if version and self.version and version != self.version:
+            raise DataError(
+                f"--score says version {version!r} of {self.name!r}, and the header of "
+                f"{self.source} says {self.version!r}. Leave out one, or correct it."
+            )
+        return version or self.version
+
     def read(self) -> Iterator[Rows]:
         """The rows, in chunks."""
         style, seen = NumberStyle(), False
@@ -223,7 +233,7 @@ class ScoreTable:
             folded = [name.lower() for name in named]
             for name in usual:
                 if name in folded:
-                    return folded.index(name)
+                    return self._only(name, folded, flag)
             raise DataError(
                 f"{self.source} has no column {' or '.join(map(repr, usual[:3]))}; its columns are "
                 f"{', '.join(map(repr, titles))}. Say which one holds the {role}: "
@@ -233,13 +243,23 @@ class ScoreTable:
             return titles.index(wanted)
         base = _base(wanted)
         if base in named:
-            return named.index(base)
+            return self._only(base, named, flag)
         near = difflib.get_close_matches(base, named, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise DataError(
             f"{self.source} has no column {base!r}.{hint} Its columns are "
             f"{', '.join(map(repr, titles))}."
         )
+
+    def _only(self, name: str, named: Sequence[str], flag: str) -> int:
+        places = [place for place, found in enumerate(named) if found == name]
+        if len(places) > 1:
+            titles = [self.layout.titles[place] for place in places]
+            raise DataError(
+                f"{self.source} has several columns {name!r}: {', '.join(map(repr, titles))}. Say "
+                f"which one is meant: {flag} {titles[-1]}"
+            )
+        return places[0]
 
     def _suggestion(self, role: str, wanted: str) -> str:
         taken = {*IDS, *(() if role == "errors" else (*ERRORS, *_RIGHT))}

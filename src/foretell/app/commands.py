@@ -250,12 +250,16 @@ def report(
         str | None,
         typer.Option("--errors", help="Column that is 1 where the answer is wrong, else 0."),
     ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option("--score", help="What the column of the score holds, as name@version."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Write a page about a rule: risk against coverage, every guarantee, the certificate."""
     from foretell.app.command_trust_report import run
 
-    run(rule, scores, out, new=new, errors=errors, as_json=json)
+    run(rule, scores, out, new=new, errors=errors, score=score, as_json=json)
 
 
 @find_app.command()

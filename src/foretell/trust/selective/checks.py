@@ -70,8 +70,13 @@ def errors_array(values: ArrayLike, n: int, *, fractional: bool) -> Array:
     return e
 
 
-def warn_about_cases(cases: SortedCases, guarantee: Guarantee, alpha: float, delta: float) -> None:
-    """Warn where a rule can be made but is likely to disappoint."""
+def warn_about_cases(
+    cases: SortedCases, guarantee: Guarantee, alpha: float, delta: float, *, told_apart: bool
+) -> None:
+    """Warn where a rule can be made but is likely to disappoint.
+
+    Equal scores are no sign of repeated cases where the cases were told apart in another way.
+    """
     least = smallest_n(guarantee, alpha, delta)
     if cases.n < least:
         _warn(
@@ -88,7 +93,7 @@ def warn_about_cases(cases: SortedCases, guarantee: Guarantee, alpha: float, del
             "Wrong answers have lower (surer) scores than right ones in this sample. If a higher "
             "score means surer, say direction='higher_is_surer'."
         )
-    repeated = suspicious_repeats(cases)
+    repeated = 0 if told_apart else suspicious_repeats(cases)
     if repeated:
         _warn(
             f"{repeated} cases repeat the score of another one to the last digit. The same case "

@@ -63,6 +63,20 @@ class ScoreIdentity:
         """1 where lower is surer, -1 where higher is."""
         return 1.0 if self.direction == "lower_is_surer" else -1.0
 
+    @classmethod
+    def parse(
+        cls, text: str, direction: Direction = "lower_is_surer", fingerprint: str = ""
+    ) -> ScoreIdentity:
+        """The identity written as ``name`` or ``name@version``.
+
+        Examples
+        --------
+        >>> ScoreIdentity.parse("entropy@2").version
+        '2'
+        """
+        name, _, version = text.partition("@")
+        return cls(name.strip(), version.strip(), direction, fingerprint)
+
     def check(self) -> None:
         """Raise a ParameterError for a direction that does not exist or a field that is no text."""
         if self.direction not in get_args(Direction):
@@ -84,13 +98,20 @@ class ScoreIdentity:
                 "Give the score in the direction of the rule (for instance -scores or "
                 f"1 - scores), or calibrate again with direction={other.direction!r}."
             )
+        if other.name == self.name and self.version and not other.version:
+            raise ParameterError(
+                f"This rule was calibrated on version {self.version!r} of {self.name!r}, and the "
+                "scores given do not say their version. A threshold does not carry over to "
+                f"another one; if they are of that version, say {self.name + '@' + self.version!r}."
+            )
         for name in ("name", "version", "fingerprint"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise ParameterError(
-                    f"This rule was calibrated on a score of {name} {mine!r}; the scores given "
-                    f"have {name} {theirs!r}. A threshold does not carry over: calibrate again on "
-                    "labelled cases scored the new way, or score the new cases the old way."
+                    f"This rule was calibrated on a score of {_field(name, mine)}; the scores "
+                    f"given have {_field(name, theirs)}. A threshold does not carry over: "
+                    "calibrate again on labelled cases scored the new way, or score the new cases "
+                    "the old way."
                 )
 
 
@@ -195,6 +216,10 @@ class ScoreTally:
             self.n >= ENOUGH and distance > 0.3 and mirrored < distance / 3 and p_value < CHANCE
         )
         return ScoreShift(self.n, distance, mirrored, p_value, turned)
+
+
+def _field(name: str, value: str) -> str:
+    return f"{name} {value!r}" if value else f"no {name}"
 
 
 def _words(direction: str) -> str:

@@ -115,20 +115,21 @@ def read(path: str | os.PathLike[str]) -> Any:
         raise ArtifactError(f"{path} is not a JSON file: {error}.") from error
 
 
-def judge_shift(shift: ScoreShift, identity: ScoreIdentity) -> None:
+def judge_shift(shift: ScoreShift, identity: ScoreIdentity, what: str) -> None:
     """Refuse scores that look turned around; warn where they look different."""
     if shift.mirrored:
         other = "higher" if identity.direction == "lower_is_surer" else "lower"
+        anyway = " If they are right as they are, say predict(scores, check=False)."
         raise DataError(
-            f"These {shift.n} scores look like those of the calibration turned around (distance "
+            f"These {shift.n} {what} look like those of the calibration turned around (distance "
             f"{shift.distance:.2f} as given, {shift.mirrored_distance:.2f} turned), as if {other} "
             f"meant surer. The rule for {identity.name!r} expects the opposite: give -scores or "
-            "1 - scores, or calibrate again on such scores. If they are right as they are, say "
-            "predict(scores, check=False)."
+            "1 - scores, or calibrate again on such scores."
+            f"{anyway if what == 'scores' else ''}"
         )
     if shift.shifted:
         warnings.warn(
-            f"These {shift.n} scores are distributed differently from those of the calibration "
+            f"These {shift.n} {what} are distributed differently from those of the calibration "
             f"(distance {shift.distance:.2f}, probability by chance {shift.p_value:.1g}). The "
             "certificate assumes that both come from one law; it does not hold for these cases. "
             "Calibrate again on labelled cases like them.",

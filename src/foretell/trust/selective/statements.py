@@ -1,14 +1,13 @@
-"""The sentence of each guarantee, with its assumptions; and how many cases would be enough."""
+"""The sentence of each guarantee, with its assumptions."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
+from numpy.typing import NDArray
 
-from foretell.trust.boundary import check_level
-from foretell.trust.bounds import Guarantee, pool_inflation, selection_inflation, smallest_n
+from foretell.trust.bounds import Guarantee, pool_inflation, selection_inflation
 from foretell.trust.decision import Certificate
+from foretell.trust.selective.enough import advice, cases_needed, level_of_one_test
 from foretell.trust.selective.feasible import Choice, SortedCases
 
 IID = "calibration and new cases are independent draws from one law"
@@ -18,6 +17,7 @@ LABELS = "the calibration labels say what counts as wrong"
 GIVEN = "the thresholds to test were chosen without the calibration cases"
 MONOTONE = "the probability of being wrong does not fall as the score becomes less sure"
 WITHHELD = "They are withheld (or passed on)"
+_ELSEWHERE = {"fdr": ("Another batch may be judged with select().",)}  # though nothing here is
 WIDE = 10  # fewest accepted cases for which the factor B is worth stating
 
 
@@ -31,24 +31,31 @@ def certificate(
     k0: int,
     assume_monotone: bool,
     given: bool,
-    pool: int | None,
+    pool: NDArray[np.float64] | None,
 ) -> Certificate:
-    """The certificate of a calibrated threshold, or of the fact that there is none."""
+    """The certificate of a calibrated threshold, or of the fact that there is none.
+
+    `pool` are the unlabelled scores of "fdr", sorted.
+    """
     a, loss = f"{alpha:.6g}", "wrong" if cases.binary else "lost (mean loss)"
     statement, assumptions, remarks = _words(
-        guarantee, a, loss, alpha, delta, cases.n, k0, assume_monotone, given, pool
-    )
+        guarantee, a, loss, alpha, delta, cases.n, k0, assume_monotone, given,
+        None if pool is None else pool.size,
+    )  # fmt: skip
     counted = {
         "pac": "; the statement is about the accepted ones only.",
         "marginal": " and count as not wrong.",
     }.get(guarantee, "; a run that accepts nothing counts as a share of 0.")
     needed = None
     if choice is None:
-        needed = cases_needed(guarantee, cases, alpha, delta, k0)
+        level = level_of_one_test(
+            cases.n, alpha, delta, k0, assume_monotone=assume_monotone, given=given
+        )
+        needed = cases_needed(guarantee, cases, alpha, delta, k0, level=level, pool=pool)
         statement = (
             f"No threshold could be certified from {cases.n} cases, so everything is withheld."
         )
-        remarks = (_advice(needed, cases, alpha, k0), *remarks)
+        remarks = (advice(needed, cases, alpha, k0, pool), *_ELSEWHERE.get(guarantee, ()))
     return Certificate(
         kind=guarantee,
         statement=statement,
@@ -134,50 +141,3 @@ def _words(
 
 def _later(pool: int | None, k0: int) -> float:
     return pool_inflation(pool or 1, min(k0, pool or 1))
-
-
-def _advice(needed: int | None, cases: SortedCases, alpha: float, k0: int) -> str:
-    if needed is not None and needed > cases.n:
-        return (
-            f"About {needed} calibration cases would be enough, if errors are spread over the "
-            "scores as in this sample."
-        )
-    floor = cases.ends >= min(k0, cases.n)
-    share = float((cases.total[floor] / cases.ends[floor]).min())
-    return (
-        f"More cases of this kind would not be enough: the lowest share of wrong ones at any "
-        f"threshold is {share:.3g}, and {alpha:.6g} is asked for. A better score or model is "
-        "needed, or a larger alpha."
-    )
-
-
-def cases_needed(
-    guarantee: Guarantee, cases: SortedCases, alpha: float, delta: float, k0: int
-) -> int | None:
-    """How many calibration cases would be enough, if errors kept their present pattern.
-
-    Every count is scaled with n and the condition of the guarantee solved for the scale; for "pac"
-    a Chernoff bound stands in for the boundary. None where every threshold has too many errors.
-    """
-    check_level("alpha", alpha)
-    usable = cases.ends >= min(k0, cases.n)
-    k, errors = cases.ends[usable].astype(float), cases.total[usable]
-    least = smallest_n(guarantee, alpha, delta)
-    if guarantee == "pac":
-        rate = errors / k
-        good = rate < alpha
-        if not good.any():
-            return None
-        from scipy.special import rel_entr
-
-        divergence = rel_entr(rate[good], alpha) + rel_entr(1 - rate[good], 1 - alpha)
-        accepted = math.log(8 / delta) / divergence
-        return max(least, math.ceil(float((accepted * cases.n / k[good]).min())))
-    level = alpha / selection_inflation(cases.n, k0) if guarantee == "plugin_corrected" else alpha
-    reference = np.full_like(k, cases.n) if guarantee == "marginal" else k
-    extra = level * reference / cases.n if guarantee in ("marginal", "fdr") else np.zeros_like(k)
-    room = level * reference - errors
-    if room.max(initial=0.0) <= 0:
-        return None
-    scale = (1 - extra)[room > 0] / room[room > 0]  # n grows by this until the condition holds
-    return max(least, math.ceil(cases.n * float(scale.min()) - 1e-9))

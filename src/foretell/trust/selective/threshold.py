@@ -154,11 +154,16 @@ class SelectiveThreshold(BaseEstimator):
             checks.warn_about_ids(case_ids, raw.size)
         self.identity_ = self._identity()
         cases = SortedCases.of(self.identity_.sign * raw, losses)
-        checks.warn_about_cases(cases, guarantee, self.alpha, self.delta)
+        checks.warn_about_cases(
+            cases, guarantee, self.alpha, self.delta, told_apart=case_ids is not None
+        )
         k0 = self._floor(guarantee, cases.n, None if pool is None else pool.size)
         self.guarantee_, self.floor_, self.n_calibration_ = guarantee, k0, cases.n
         self.wrong_scores_ = cases.u[cases.loss > 0]
         self.profile_ = ScoreProfile.of(cases.u)
+        if pool is not None:
+            shift = self.profile_.tally().update(pool).result()
+            rules.judge_shift(shift, self.identity_, "unlabeled_scores")
         self.calibration_hash_ = checks.fingerprint(raw)
         choice = self._choose(guarantee, cases, pool, k0)
         self._keep(choice)
@@ -171,7 +176,7 @@ class SelectiveThreshold(BaseEstimator):
             k0=k0,
             assume_monotone=self.assume_monotone,
             given=self.test_at is not None,
-            pool=None if pool is None else int(pool.size),
+            pool=pool,
         )
         return self
 
@@ -184,7 +189,8 @@ class SelectiveThreshold(BaseEstimator):
         ----------
         scores : array of shape (m,)
         score : str or ScoreIdentity, optional
-            What these scores are; refused unless it is what the rule was calibrated on.
+            What these scores are, a text as name or name@version; refused unless it is what the
+            rule was calibrated on. Left out, you vouch for it.
         check : bool
             Refuse scores that look turned around, and warn where they look different from those
             of the calibration, or are those of the calibration.
@@ -198,7 +204,7 @@ class SelectiveThreshold(BaseEstimator):
             self.identity_.refuse_other(self._as_identity(score))
         raw = checks.scores_array(scores, empty=True)
         if check:
-            rules.judge_shift(self.shift(raw), self.identity_)
+            rules.judge_shift(self.shift(raw), self.identity_, "scores")
             rules.warn_if_calibration(raw, self.n_calibration_, self.calibration_hash_)
         if self._limit is None:
             return np.zeros(raw.size, dtype=bool)
@@ -393,4 +399,4 @@ class SelectiveThreshold(BaseEstimator):
             score.check()
             return score
         mine = self.identity_
-        return ScoreIdentity(score, mine.version, mine.direction, mine.fingerprint)
+        return ScoreIdentity.parse(score, mine.direction, mine.fingerprint)
