@@ -64,7 +64,7 @@ class Pulse:
         self.names, self.units, self.time_unit = X.names, X.units, X.time_unit
         self.lags = np.array([lag_of(name) for name in X.names])
         for step in range(first + 1, self.total + 1):
-            if step == self.stall_at:
+            if step == self.stall_at and checkpoint is not None:
                 Path(checkpoint).write_text(str(step))
                 raise KeyboardInterrupt
             if on_step is not None and step % 10 == 0:

@@ -169,6 +169,38 @@ def test_interrupt_says_how_to_continue_and_resume_finishes(
     assert "nothing to resume" in told
 
 
+def test_auto_compares_learners_once_and_tells_it(
+    table: Path, tmp_path: Path, known_model: Pulse
+) -> None:
+    out = tmp_path / "out"
+    known_model.stall_at = 50
+    assert call("fit", table, "--time", "t", "--out", out)[0] == 130
+    first = (out / "comparison.json").read_bytes()
+    known_model.stall_at = None
+    code, said, told = call("fit", table, "--time", "t", "--out", out, "--resume", "--json")
+    assert code == 0, told
+    assert "Comparing learners" not in told
+    assert (out / "comparison.json").read_bytes() == first
+    found = json.loads(said)["comparison"]
+    assert found["learner"] == "cplrnn"
+    assert [t["name"] for t in found["tried"]] == ["cplrnn"]
+    assert "uneven" in dict(found["left_out"])["alrnn"]
+    page = (out / "report.html").read_text()
+    assert "Learners that were tried" in page
+    assert "uneven stamps" in page
+
+
+def test_a_named_learner_and_effort_1_are_not_compared(
+    table: Path, tmp_path: Path, known_model: Pulse
+) -> None:
+    for n, more in enumerate((["--learner", "cplrnn"], ["--effort", "1"])):
+        out = tmp_path / f"out{n}"
+        code, said, told = call("fit", table, "--time", "t", "--out", out, "--json", *more)
+        assert code == 0, told
+        assert json.loads(said)["comparison"] is None
+        assert not (out / "comparison.json").exists()
+
+
 def test_folders_of_others_are_left_alone(table: Path, tmp_path: Path, known_model: Pulse) -> None:
     out = tmp_path / "mine"
     out.mkdir()

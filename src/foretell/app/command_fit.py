@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -14,11 +15,13 @@ from foretell.app.fitting import Origin, check_columns, check_time_given, fit_st
 from foretell.app.folder import FitFolder
 from foretell.app.guard import interrupts_as_such
 from foretell.app.planning import make_plan
-from foretell.app.study import Study
+from foretell.app.study import Plan, Study
 from foretell.app.summary import summarise, to_json
 from foretell.app.words import GRADE_WORDS
 from foretell.core.errors import ArtifactError, DataError, ForetellError
 from foretell.data import Trajectories
+
+COMPARING_EFFORT = 2  # from here on `--learner auto` compares learners before the fit
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,10 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
             data = request.read()
             view.say(f"  {data!r}"[2:].strip("<>"))
             plan = make_plan(data, learner=request.learner, effort=request.effort)
+            comparing = request.learner == "auto" and request.effort >= COMPARING_EFFORT
             for choice in plan.choices:
-                view.say(f"  {choice.what}: {choice.value}")
+                if not (comparing and choice.what in ("Learner", "Size", "Training")):
+                    view.say(f"  {choice.what}: {choice.value}")
             record = {
                 "command": request.command(),
                 "data": data.fingerprint(),
@@ -104,6 +109,7 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
                 Origin(request.file.stem, request.file.name, request.command()),
                 listener=view,
                 resume=resume and folder.progress.exists(),
+                plan_for=partial(_plan_for, data, request) if comparing else None,
             )
             folder.finish(record)
     except ForetellError as error:
@@ -123,6 +129,10 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
     else:
         report(study, folder)
     return study
+
+
+def _plan_for(data: Trajectories, request: FitRequest, name: str, brief: bool) -> Plan:
+    return make_plan(data, learner=name, effort=1 if brief else request.effort)
 
 
 def report(study: Study, folder: FitFolder, limit: int | None = None) -> None:

@@ -67,7 +67,7 @@ def run(out: Path, *, as_json: bool = False) -> Study:
             )
             data = recording()
             view.say("  " + repr(data).strip("<>"))
-            plan = make_plan(data, effort=2, updates=_UPDATES)
+            plan = make_plan(data, learner="cplrnn", effort=2, updates=_UPDATES)
             record = {"command": command, "demo": True}
             folder.claim(record, resume=False)
             view.say("  The first run compiles its kernels, which takes about half a minute.")

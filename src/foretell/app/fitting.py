@@ -18,12 +18,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from foretell.app.analysis import analyse
+from foretell.app.choosing import compare, keep, kept
 from foretell.app.evaluation import evaluate
 from foretell.app.findings import caution, describe, judge
 from foretell.app.folder import FitFolder
 from foretell.app.planning import LEARNERS
 from foretell.app.report import render
-from foretell.app.study import Plan, Provenance, Study
+from foretell.app.study import Comparison, Plan, Provenance, Study
 from foretell.app.summary import summarise, to_json
 from foretell.core.errors import DataError, ForetellWarning
 from foretell.core.files import write_text_atomic
@@ -56,6 +57,14 @@ class Trainable(Model, Protocol):
         resume: bool = False,
     ) -> Self:
         """Learn from recordings."""
+        ...
+
+
+class PlanFor(Protocol):
+    """Makes the plan of a learner by name, for a short fit when ``brief``."""
+
+    def __call__(self, name: str, brief: bool) -> Plan:
+        """The plan."""
         ...
 
 
@@ -126,6 +135,7 @@ def fit_study(
     listener: Listener | None = None,
     resume: bool = False,
     learner: Callable[[Plan], Trainable] = build,
+    plan_for: PlanFor | None = None,
 ) -> Study:
     """Fit, check, analyse and write the folder.
 
@@ -145,6 +155,9 @@ def fit_study(
         Continue from the state that an interrupted fit left.
     learner : callable
         Makes the unfitted model of a plan.
+    plan_for : callable, optional
+        ``plan_for(name, brief)`` is the plan of another learner, ``brief`` for a short fit. Given
+        it, several learners are compared first and the plan of the one taken is followed.
 
     Returns
     -------
@@ -154,6 +167,9 @@ def fit_study(
     hear = listener or Listener()
     began = time.perf_counter()
     train, test = prepare(data, plan)
+    comparison = None
+    if plan_for is not None:
+        plan, comparison = _choose(train, plan, plan_for, folder, hear, learner)
     curve: list[tuple[int, float, float | None]] = []
     seconds = [0.0]
 
@@ -202,10 +218,41 @@ def fit_study(
             random_state=int(plan.settings.get("random_state", 0)),
         ),
         citations=(*_citations(model), *origin.citations),
+        comparison=comparison,
     )
     model.save(folder.model)
     write(study, folder)
     return study
+
+
+def _choose(
+    train: Trajectories,
+    plan: Plan,
+    plan_for: PlanFor,
+    folder: FitFolder,
+    hear: Listener,
+    learner: Callable[[Plan], Trainable],
+) -> tuple[Plan, Comparison | None]:
+    """The plan of the learner that does best in short fits, or the given one with the reason."""
+    found: Comparison | str | None = kept(folder.comparison)  # by the fit that is resumed
+    if found is None:
+        hear.stage("Comparing learners")
+        found = compare(
+            train,
+            lambda name: learner(plan_for(name, True)),
+            random_state=int(plan.settings.get("random_state", 0)),
+            on_try=lambda name: hear.stage(f"Comparing learners: {name}"),
+        )
+    if isinstance(found, str):
+        return _because(plan, f"learners could not be compared: {found}"), None
+    keep(found, folder.comparison)
+    return _because(plan_for(found.learner, False), found.why), found
+
+
+def _because(plan: Plan, why: str) -> Plan:
+    """The same plan with another reason for its learner."""
+    choices = tuple(replace(c, why=why) if c.what == "Learner" else c for c in plan.choices)
+    return replace(plan, choices=choices)
 
 
 def write(study: Study, folder: FitFolder) -> None:

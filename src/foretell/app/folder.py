@@ -2,6 +2,7 @@
 
 OUT/fit.json        the request and how far it got
 OUT/progress/       what --resume needs; removed when the fit is done
+OUT/comparison.json the learners that were tried before the fit
 OUT/model/          model.json and weights.safetensors
 OUT/report.html     the report
 OUT/summary.json    the same findings as numbers, for programs
@@ -43,6 +44,11 @@ class FitFolder:
     def progress(self) -> Path:
         """The resumable state."""
         return self.path / "progress"
+
+    @property
+    def comparison(self) -> Path:
+        """The learners that were tried before the fit."""
+        return self.path / "comparison.json"
 
     @property
     def model(self) -> Path:
@@ -144,8 +150,10 @@ class FitFolder:
 
     def release(self) -> None:
         """Give up a claim from which there is nothing to resume."""
-        if self.path.is_dir() and [p.name for p in self.path.iterdir()] == [self.record.name]:
-            self.record.unlink()
+        own = {self.record, self.comparison}
+        if self.path.is_dir() and set(self.path.iterdir()) <= own:
+            for file in own:
+                file.unlink(missing_ok=True)
             self.path.rmdir()
 
     def finish(self, request: dict[str, Any]) -> None:

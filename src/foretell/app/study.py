@@ -47,6 +47,57 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class TriedLearner:
+    """One learner of a comparison.
+
+    Attributes
+    ----------
+    score, low, high : float
+        Lower is better, with its 90 % interval; infinite where it could not be fitted.
+    worse_by, less, more : float
+        Difference to the best one, with its 90 % interval on the same stretches.
+    seconds : float
+        CPU time.
+    note : str
+        Why it could not be fitted.
+    as_good : bool
+        Not worse than the best one beyond the noise.
+    """
+
+    name: str
+    score: float
+    low: float
+    high: float
+    worse_by: float
+    less: float
+    more: float
+    seconds: float
+    note: str
+    as_good: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The learners that were tried before the fit, from the simplest on.
+
+    Attributes
+    ----------
+    learner, why : str
+        What was taken, and the reason.
+    measure, shown : str
+        What the score is; what the recording shows, in a sentence.
+    left_out : tuple of (name, reason)
+    """
+
+    learner: str
+    why: str
+    measure: str
+    shown: str
+    tried: tuple[TriedLearner, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Spectrum:
     """Power at each frequency, normalised to a sum of one; ``peak`` is the dominant frequency."""
 
@@ -253,3 +304,4 @@ class Study:
     provenance: Provenance
     citations: tuple[str, ...] = ()
     reference_rate: tuple[float, str] | None = field(default=None)
+    comparison: Comparison | None = None

@@ -91,6 +91,7 @@ def summarise(study: Study, folder: FitFolder) -> dict[str, Any]:
             "lag": study.plan.lag,
             "choices": [[c.what, c.value, c.why] for c in study.plan.choices],
         },
+        "comparison": None if study.comparison is None else asdict(study.comparison),
         "citations": list(study.citations),
         "provenance": {
             "created": origin.created,

@@ -62,6 +62,7 @@ def render(study: Study, model_path: str) -> str:
         trust_figure=Markup(horizon_figure(study)),
         trust_table=horizon_table(study),
         choices=tables.choices(study),
+        tried=tables.tried(study),
         cycle_regions=any(c.n_crossings > 0 for c in study.analysis.cycles or ()),
         code=loading_lines(study, model_path),
         bibtex=citation(*study.citations) if study.citations else "",

@@ -195,3 +195,39 @@ def choices(study: Study) -> Table:
     """What was chosen and why."""
     rows = tuple((choice.what, choice.value, choice.why) for choice in study.plan.choices)
     return Table((("what", "w"), ("chosen", "w"), ("because", "")), rows, style="stack")
+
+
+def tried(study: Study) -> Table | None:
+    """The learners that were compared before the fit."""
+    found = study.comparison
+    if found is None:
+        return None
+    rows = []
+    for item in found.tried:
+        if item.note:
+            rows.append((item.name, "–", "–", "–", number(item.seconds, 2), item.note))
+            continue
+        said = "taken" if item.name == found.learner else "as good" if item.as_good else ""
+        rows.append(
+            (
+                item.name,
+                number(item.score, 2),
+                f"{number(item.low, 2)} – {number(item.high, 2)}",
+                f"{number(item.worse_by, 2)} ({number(item.less, 2)} – {number(item.more, 2)})",
+                number(item.seconds, 2),
+                said or "worse, beyond the noise",
+            )
+        )
+    rows += [(name, "–", "–", "–", "–", f"left out: {why}") for name, why in found.left_out]
+    columns = (
+        ("learner", "w"), ("score", "n"), ("90 % interval", "n"), ("worse than the best by", "n"),
+        ("CPU-s", "n"), ("", ""),
+    )  # fmt: skip
+    return Table(
+        columns,
+        tuple(rows),
+        "Learners that were tried",
+        f"{found.shown} The score is the {found.measure}; lower is better. Each was fitted "
+        "briefly to the first part of the training data and compared on its rest.",
+        style="stack",
+    )
