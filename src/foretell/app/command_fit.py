@@ -21,7 +21,7 @@ from foretell.app.words import GRADE_WORDS
 from foretell.core.errors import ArtifactError, DataError, ForetellError
 from foretell.data import Trajectories
 
-COMPARING_EFFORT = 2  # from here on `--learner auto` compares learners before the fit
+COMPARING_EFFORT = 2  # from here on `--learner auto` compares learners, with this effort each
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,8 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
 
 
 def _plan_for(data: Trajectories, request: FitRequest, name: str, brief: bool) -> Plan:
-    return make_plan(data, learner=name, effort=1 if brief else request.effort)
+    effort = COMPARING_EFFORT if brief else request.effort
+    return make_plan(data, learner=name, effort=effort)
 
 
 def report(study: Study, folder: FitFolder, limit: int | None = None) -> None:
