@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -64,6 +66,43 @@ def test_build_then_ask(tmp_path: Path, notes: Path) -> None:
     assert first.endswith("guide.md:9")
     assert "Pump > Repair" in said
     assert "All 5 passages were compared exactly." in said
+
+
+ASK = """
+import json, sys, time
+from typer.testing import CliRunner
+from foretell.app import command_find_ask
+from foretell.app.commands import app
+if sys.argv[2] == "bags":
+    from tests.app.notes_folder import WordBags
+    command_find_ask.SentenceVectors = WordBags
+    command_find_ask.fingerprint = lambda: "bags"
+done = CliRunner().invoke(app, ["find", "ask", sys.argv[1], "replace the rubber ring", "--k", "1"])
+assert done.exit_code == 0, done.output
+assert "guide.md" in done.stdout
+print(json.dumps([time.process_time(), sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize("model", ["bags", pytest.param("real", marks=needs_weights)])
+def test_a_question_to_a_small_index_is_light(
+    tmp_path: Path, notes: Path, model: str, request: pytest.FixtureRequest
+) -> None:
+    if model == "bags":
+        request.getfixturevalue("bags")
+    assert call("find", "build", tmp_path / "index", "--notes", notes)[0] == 0
+    spent, modules = [], set[str]()
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", ASK, str(tmp_path / "index"), model],
+            capture_output=True, text=True, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        seconds, names = json.loads(done.stdout.splitlines()[-1])
+        spent.append(seconds)
+        modules |= set(names)
+    assert min(spent) < 2.0  # about 1.1; it was 4.7 with all of these
+    assert modules.isdisjoint({"numba", "scipy", "sklearn", "pandas", "faiss", "torch"})
 
 
 @pytest.mark.usefixtures("bags")

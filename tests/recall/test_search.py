@@ -8,32 +8,10 @@ from foretell.core import (
     DataError,
     ParameterError,
 )
-from foretell.recall import CosineDecoder, SignSketch, SketchIndex
+from foretell.recall import CosineDecoder, SignSketch, SketchIndex, backends
 from foretell.recall.identity import IdentityMap
+from foretell.recall.scan import byte_tables, rounded_tables, table_sums
 from tests.recall.vectors import D, clustered, recall, true_top, unit
-
-
-@pytest.fixture(scope="module")
-def X() -> np.ndarray:
-    return clustered(6000)
-
-
-@pytest.fixture(scope="module")
-def Q(X: np.ndarray) -> np.ndarray:
-    return unit(X[:20] + 0.2 * np.random.default_rng(1).normal(size=(20, D)))
-
-
-@pytest.fixture(scope="module")
-def sketch(X: np.ndarray) -> SignSketch:
-    return SignSketch(n_bits=32, random_state=0).fit(X)
-
-
-@pytest.fixture(params=["numpy", "fastscan", "hnsw"])
-def backend(request: pytest.FixtureRequest) -> str:
-    if request.param == "fastscan":
-        pytest.importorskip("faiss")
-    return str(request.param)
-
 
 # What is found ------------------------------------------------------------------------------------
 
@@ -68,6 +46,38 @@ def test_small_additions_and_one_large_one_are_the_same(X, Q, sketch, backend) -
     if backend != "hnsw":  # whose floors are drawn anew for each addition
         assert np.array_equal(a.ids, b.ids)
     assert recall(b.ids, true_top(X, Q, 5)) > 0.8
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("n", [1, 60, 3000])
+def test_a_small_index_is_scanned_alike_with_and_without_compiled_code(
+    X, Q, n, order, monkeypatch
+) -> None:
+    sketch = SignSketch(n_bits=40, bit_order=order, random_state=0).fit(X)
+    index = SketchIndex(sketch)
+    index.add(X[:n])
+    index.remove(range(0, n - 1, 3))
+    count = max(1, len(index) // 3)
+    plain = index.candidates(Q, count)
+    monkeypatch.setattr(backends, "_LITTLE", 0)
+    compiled = index.candidates(Q, count)
+    weights = np.stack([plan.weights for plan in CosineDecoder().prepare_many(sketch, Q)])
+    sums = backends.Tables(weights, 5, order)
+    for rows, others, entries in zip(plain, compiled, sums.entries, strict=True):
+        votes = table_sums(entries, sketch.transform(X[:n]), np.int32)
+        assert np.array_equal(votes[rows], votes[others])  # equal sums may change places
+        assert len(set(rows)) == count
+
+
+def test_tables_are_sums_of_signed_weights_to_half_a_step() -> None:
+    weights = np.random.default_rng(0).normal(size=(3, 24)).astype(np.float32)
+    weights[1] = 0
+    for order in ("little", "big"):
+        entries, steps = rounded_tables(weights, order == "big")
+        for w, table, step in zip(weights, entries, steps, strict=True):
+            exact = byte_tables(w.astype(float), order)
+            assert np.abs(table * step - exact).max() <= (0.5 + 1e-2) * step
+            assert np.abs(table.astype(int)).max() in (0, 32767)
 
 
 def test_without_a_re_rank_cosines_are_estimates_with_errors(X, Q, sketch) -> None:

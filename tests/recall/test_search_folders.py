@@ -13,33 +13,10 @@ from foretell.core import (
     ArtifactError,
     ParameterError,
 )
-from foretell.recall import CosineDecoder, SignSketch, SketchIndex
+from foretell.recall import CosineDecoder, SketchIndex
 from foretell.recall.backends import GraphBackend
 from foretell.recall.store import FolderTable
-from tests.recall.vectors import D, clustered, recall, true_top, unit
-
-
-@pytest.fixture(scope="module")
-def X() -> np.ndarray:
-    return clustered(6000)
-
-
-@pytest.fixture(scope="module")
-def Q(X: np.ndarray) -> np.ndarray:
-    return unit(X[:20] + 0.2 * np.random.default_rng(1).normal(size=(20, D)))
-
-
-@pytest.fixture(scope="module")
-def sketch(X: np.ndarray) -> SignSketch:
-    return SignSketch(n_bits=32, random_state=0).fit(X)
-
-
-@pytest.fixture(params=["numpy", "fastscan", "hnsw"])
-def backend(request: pytest.FixtureRequest) -> str:
-    if request.param == "fastscan":
-        pytest.importorskip("faiss")
-    return str(request.param)
-
+from tests.recall.vectors import recall, true_top, unit
 
 # Folders ------------------------------------------------------------------------------------------
 

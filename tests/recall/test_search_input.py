@@ -14,23 +14,8 @@ from foretell.core import (
 )
 from foretell.recall import SignSketch, SketchIndex
 from foretell.recall.backends import GraphBackend, ScanBackend, as_backend
-from tests.recall.vectors import D, clustered, unit
-
-
-@pytest.fixture(scope="module")
-def X() -> np.ndarray:
-    return clustered(6000)
-
-
-@pytest.fixture(scope="module")
-def Q(X: np.ndarray) -> np.ndarray:
-    return unit(X[:20] + 0.2 * np.random.default_rng(1).normal(size=(20, D)))
-
-
-@pytest.fixture(scope="module")
-def sketch(X: np.ndarray) -> SignSketch:
-    return SignSketch(n_bits=32, random_state=0).fit(X)
-
+from foretell.recall.sign_coding import SignCoding
+from tests.recall.vectors import D, unit
 
 # Bad input ----------------------------------------------------------------------------------------
 
@@ -131,7 +116,7 @@ def test_impossible_constructions(X, sketch) -> None:
 def test_codes_of_another_sketch_are_refused(X, sketch, tmp_path, monkeypatch) -> None:
     SketchIndex(sketch, store=tmp_path / "i").add(X[:5])
     other = SignSketch(n_bits=64, random_state=0).fit(X)
-    monkeypatch.setattr(SignSketch, "from_arrays", lambda *_: other)
+    monkeypatch.setattr(SignCoding, "from_arrays", lambda *_: other)
     with pytest.raises(ArtifactError, match="codes have 4 bytes a row, and the sketch makes 8"):
         SketchIndex.load(tmp_path / "i")
 

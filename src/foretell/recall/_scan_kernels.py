@@ -1,4 +1,4 @@
-"""Compiled loops over all codes, over the vectors of candidates, and the tables of a query.
+"""Compiled loops over all codes, and over the vectors of candidates.
 
     tables (q, B, 256)   16-bit table entry of every value of every byte of a code
     codes (n, B)         one piece of the rows, the first of which is row ``start``
@@ -20,38 +20,6 @@ from foretell.recall._native import prefetch
 
 CHUNK = 2048  # codes that stay in the cache while every query looks at them
 AHEAD = 4
-
-
-@njit(cache=True, nogil=True)
-def fill_tables(weights, big, tables, scales):
-    """Tables and scales of weights (q, 8 B): entry = sum of +-w, in steps of scale.
-
-    The largest entry of a byte is the sum of its absolute weights, so the scale is known before.
-    """
-    n_bytes = tables.shape[1]
-    entries = np.empty(256, np.float32)
-    for q in range(weights.shape[0]):
-        largest = np.float32(0.0)
-        for b in range(n_bytes):
-            total = np.float32(0.0)
-            for j in range(8):
-                total += abs(weights[q, 8 * b + j])
-            largest = max(largest, total)
-        scale = largest / np.float32(32767.0) if largest > 0 else np.float32(1.0)
-        scales[q] = scale
-        for b in range(n_bytes):
-            low = np.float32(0.0)
-            for j in range(8):
-                low -= weights[q, 8 * b + j]
-            entries[0] = low / scale
-            size = 1
-            for j in range(8):  # all patterns of the bits so far, then the same with bit j set
-                step = np.float32(2.0) * weights[q, 8 * b + (7 - j if big else j)] / scale
-                for i in range(size):
-                    entries[size + i] = entries[i] + step
-                size *= 2
-            for i in range(256):
-                tables[q, b, i] = np.int16(np.rint(entries[i]))
 
 
 @njit(cache=True)

@@ -19,17 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core import MissingExtraError, ParameterError
-from foretell.recall import _scan_kernels as kernels
-from foretell.recall.block_scan import BlockedCodes
-from foretell.recall.graph import Graph, Links
 from foretell.recall.rows import Rows
+from foretell.recall.scan import rounded_tables, table_sums
 from foretell.recall.store import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from foretell.recall.block_scan import BlockedCodes
+    from foretell.recall.graph import Graph, Links
+
 _QUERIES = 64  # tables kept at a time
 _TAIL = 4096  # rows that are scanned one by one before they get a segment of their own
+_LITTLE = 1 << 20  # bytes to look up that are not worth loading compiled code for
 
 
 class Tables:
@@ -53,10 +55,7 @@ class Tables:
 
     @cached_property
     def _filled(self) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-        q, width = len(self.weights), self.weights.shape[1] // 8
-        entries, scales = np.empty((q, width, 256), np.int16), np.empty(q, np.float32)
-        kernels.fill_tables(self.weights, self._big, entries, scales)
-        return entries, scales
+        return rounded_tables(self.weights, self._big)
 
     @property
     def entries(self) -> NDArray[np.int16]:
@@ -159,6 +158,8 @@ class _SealedRows:
             parts.append(scanned(view, request, sealed))
         if len(parts) == 1:
             return parts[0]
+        from foretell.recall import _scan_kernels as kernels
+
         rows = np.concatenate(parts, axis=1)
         scores = np.full(rows.shape, -np.inf, np.float32)
         codes = view.columns["codes"]
@@ -188,6 +189,8 @@ class ScanBackend(_SealedRows):
     name = "numpy"
 
     def _seal(self, codes: Rows, start: int, bit_order: str) -> BlockedCodes:
+        from foretell.recall.block_scan import BlockedCodes
+
         whole = np.concatenate([piece for _, piece in codes.pieces(start)])
         return BlockedCodes.from_codes(whole, bit_order=bit_order)
 
@@ -202,6 +205,10 @@ def scanned(view: TableView, request: Request, start: int = 0) -> NDArray[np.int
     """Best rows from ``start`` on, best first, by looking at every code."""
     tables, codes = request.tables, view.columns["codes"]
     q = tables.entries.shape[0]
+    if start == 0 and "norms" not in view.columns and q * view.n * codes.width <= _LITTLE:
+        return _scanned_at_once(view, request)
+    from foretell.recall import _scan_kernels as kernels
+
     rows = np.full((q, request.count), -1, np.int64)
     scores = np.full((q, request.count), -np.inf, np.float32)
     sizes = np.zeros(q, np.int64)
@@ -216,6 +223,18 @@ def scanned(view: TableView, request: Request, start: int = 0) -> NDArray[np.int
         )  # fmt: skip
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.take_along_axis(rows, order, 1)
+
+
+def _scanned_at_once(view: TableView, request: Request) -> NDArray[np.int64]:
+    """The same for a few thousand codes, without compiled code."""
+    codes = view.columns["codes"].all()[: view.n]
+    live = np.arange(view.n) if request.alive is None else np.flatnonzero(request.alive)
+    out = np.full((len(request.tables.weights), request.count), -1, np.int64)
+    for rows, entries in zip(out, request.tables.entries, strict=True):
+        sums = table_sums(entries, codes[live], np.int32)
+        best = np.argsort(-sums, kind="stable")[: request.count]
+        rows[: len(best)] = live[best]
+    return out
 
 
 _NOBODY = np.empty(0, np.bool_)
@@ -347,6 +366,8 @@ class GraphBackend:
         random_state: int | None = 0,
         graph: Graph | None = None,
     ) -> None:
+        from foretell.recall.graph import Graph
+
         self.random_state = random_state
         self.graph = graph or Graph(m=m, ef_construction=ef_construction, random_state=random_state)
 
@@ -360,6 +381,8 @@ class GraphBackend:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a saved graph; rows that came later are linked by ``extend``."""
+        from foretell.recall.graph import Graph
+
         self.graph = Graph.from_arrays(arrays, self.random_state)
 
     def extend(self, view: TableView) -> Links:

@@ -143,7 +143,7 @@ def true_neighbours(index: SketchIndex, Q: ArrayLike, k: int = 10) -> Ids:
             "The index keeps codes alone, so its true neighbours are not known. Give truth=ids "
             "(nq, k) from an exact search."
         )
-    units = index.sketch.normalised_queries(Q).astype(np.float32)
+    units = index.coding.normalised_queries(Q).astype(np.float32)
     best = np.full((len(units), k), -np.inf, np.float32)
     rows = np.full((len(units), k), -1, np.int64)
     for start in range(0, view.n, _ROWS):

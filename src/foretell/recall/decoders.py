@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from foretell.core import DataError, ParameterError
 from foretell.recall import variance
@@ -38,7 +37,7 @@ from foretell.recall.likelihood import (
 )
 from foretell.recall.linear_rows import LinearDecoding
 from foretell.recall.scan import checked_codes, weighted_votes
-from foretell.recall.sketch import SignSketch
+from foretell.recall.sign_coding import SignCoding
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.uint8]
@@ -181,7 +180,7 @@ class CosineDecoder:
         design = "" if self.design_cosine is None else f", design_cosine={self.design_cosine}"
         return f"CosineDecoder({self.method!r}{design})"
 
-    def prepare(self, sketch: SignSketch, q: ArrayLike) -> QueryPlan:
+    def prepare(self, sketch: SignCoding, q: ArrayLike) -> QueryPlan:
         """The plan of one query (d,); its length does not matter, but is warned about."""
         query = np.asarray(q)
         if query.ndim != 1:
@@ -192,7 +191,7 @@ class CosineDecoder:
         (plan,) = self.prepare_many(sketch, query[None])
         return plan
 
-    def prepare_many(self, sketch: SignSketch, Q: ArrayLike) -> list[QueryPlan]:
+    def prepare_many(self, sketch: SignCoding, Q: ArrayLike) -> list[QueryPlan]:
         """One plan for each query of Q (nq, d)."""
         queries = sketch.normalised_queries(Q)
         offsets, lengths = np.zeros(len(queries)), np.ones(len(queries))
@@ -317,11 +316,15 @@ class CosineDecoder:
 
     def _expected_votes(self, plan: QueryPlan) -> tuple[Array, Array]:
         """Mean of the votes for each cosine of a grid, increasing."""
+        from scipy.special import ndtr
+
         kappas = _GRID / np.sqrt(1 - _GRID**2)
         return _GRID, (2 * ndtr(np.outer(kappas, plan.projections)) - 1) @ plan.weights
 
     def _llr_error(self, plan: QueryPlan, rho: Array) -> Array:
         """Spread of the votes over the slope of their mean, both given the projections."""
+        from scipy.special import ndtr
+
         grid, expected = self._expected_votes(plan)
         g, t = plan.weights, plan.projections
         r, s2 = grid[:, None], 1 - grid[:, None] ** 2

@@ -15,7 +15,7 @@ from foretell.core import ArtifactError, DataError, ParameterError
 from foretell.core.files import beside, resolved, sync_folder, writing
 from foretell.recall.backends import BACKENDS, Backend, GraphBackend, as_backend
 from foretell.recall.decoders import CosineDecoder
-from foretell.recall.sketch import SignSketch
+from foretell.recall.sign_coding import SignCoding
 from foretell.recall.store import HEADER, Column, FolderTable, TableView
 
 _ROWS = 8192
@@ -23,11 +23,11 @@ _KIND = "SketchIndex"
 
 
 def describe(
-    sketch: SignSketch, decoder: CosineDecoder, backend: Backend, vectors: str | None
+    sketch: SignCoding, decoder: CosineDecoder, backend: Backend, vectors: str | None
 ) -> dict[str, Any]:
     """Fields of the header; raises where the sketch is not fitted."""
     settings = sketch.to_dict()
-    seed = sketch.random_state
+    seed = getattr(sketch, "random_state", None)
     return {
         "kind": _KIND,
         "sketch": settings,
@@ -41,12 +41,12 @@ def describe(
 
 def restored(
     view: TableView, backend: str | Backend | None
-) -> tuple[SignSketch, CosineDecoder, Backend]:
+) -> tuple[SignCoding, CosineDecoder, Backend]:
     """Sketch, decoder and back end that a table describes."""
     fields = view.fields
     if fields.get("kind") != _KIND or "sketch" not in view.blobs:
         raise ArtifactError("The folder is not a whole index of sketches. Build the index again.")
-    sketch = SignSketch.from_arrays(dict(fields["sketch"]), unpacked(view.blobs["sketch"]))
+    sketch = SignCoding.from_arrays(dict(fields["sketch"]), unpacked(view.blobs["sketch"]))
     if view.columns["codes"].width != sketch.n_bytes_:
         raise ArtifactError(
             f"The codes have {view.columns['codes'].width} bytes a row, and the sketch makes "
@@ -77,7 +77,7 @@ def alive_rows(view: TableView) -> NDArray[np.bool_] | None:
     return alive
 
 
-def columns_of(rows: NDArray[Any], sketch: SignSketch, view: TableView) -> dict[str, NDArray[Any]]:
+def columns_of(rows: NDArray[Any], sketch: SignCoding, view: TableView) -> dict[str, NDArray[Any]]:
     """Codes, and where the table has them, unit vectors and norms of some vectors."""
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     columns: dict[str, NDArray[Any]] = {"codes": sketch.transform(units)}
@@ -164,7 +164,7 @@ def write_copy(
     target: Path,
     view: TableView,
     alive: NDArray[np.bool_] | None,
-    sketch: SignSketch,
+    sketch: SignCoding,
     graph: Mapping[str, NDArray[Any]] | None,
 ) -> Path:
     """Write a table to a new folder and put it in the place of an older index, in one step.
@@ -188,7 +188,7 @@ def _write_table(
     fresh: Path,
     view: TableView,
     alive: NDArray[np.bool_] | None,
-    sketch: SignSketch,
+    sketch: SignCoding,
     graph: Mapping[str, NDArray[Any]] | None,
 ) -> None:
     columns = {name: Column(rows.dtype.str, rows.width) for name, rows in view.columns.items()}

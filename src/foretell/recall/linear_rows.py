@@ -16,12 +16,11 @@ Ours; the arcsine law is J. H. Van Vleck's (Proc. IEEE 54, 1966).
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.special import gammaln
 
 Array = NDArray[np.float64]
 
@@ -40,6 +39,8 @@ class LinearDecoding:
         """A up to scale, (m, d)."""
         if self.kind == "linear":
             return self.unit
+        from scipy.linalg import cho_factor, cho_solve
+
         correlation = self._correlation + _RIDGE * np.eye(self.m)
         return np.asarray(cho_solve(cho_factor(correlation), self.unit))
 
@@ -82,7 +83,7 @@ class LinearDecoding:
         root = np.sqrt(2 / np.pi)
         # For standard normal x: E<a, x> x'Bx = E<a, x> tr B + sum_j Cov(b_j (A x)_j, x'Bx).
         normal = root * (d * alpha.sum() + (2 * gBa - alpha * gBg).sum())
-        own = normal / (2**1.5 * np.exp(gammaln((d + 3) / 2) - gammaln(d / 2)))
+        own = normal / (2**1.5 * math.exp(math.lgamma((d + 3) / 2) - math.lgamma(d / 2)))
         mixed = mean_absolute_coordinate(d) * gBa.sum()
         spread = 2 * ((B**2).sum() - d) / (d * (d + 2))
         return float(own), float(mixed), float(spread)
@@ -130,4 +131,4 @@ class LinearDecoding:
 
 def mean_absolute_coordinate(d: int) -> float:
     """E|u_1| of a uniformly random unit vector in d dimensions; sqrt(2 / (pi d)) for large d."""
-    return float(np.exp(gammaln(d / 2) - gammaln((d + 1) / 2)) / np.sqrt(np.pi))
+    return float(math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / np.sqrt(np.pi))

@@ -8,8 +8,9 @@ byte are summed once for each query, and a code then costs one look-up for each 
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from foretell.core import DataError
@@ -17,6 +18,10 @@ from foretell.core import DataError
 Codes = NDArray[np.uint8]
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
+T = TypeVar("T", bound=np.generic)
+
+_LITTLE = 1 << 16  # bytes to look up that are not worth loading compiled code for
+_MOST = 32767
 
 
 def byte_tables(weights: Array, bit_order: str = "little") -> Single:
@@ -70,9 +75,41 @@ def weighted_votes(codes: Codes, weights: Array, bit_order: str = "little") -> S
     [-9.0, 11.0]
     """
     checked = checked_codes(codes, weights.size)
+    tables = byte_tables(weights, bit_order)
+    if checked.size <= _LITTLE:
+        return table_sums(tables, checked, np.float32)
+    from foretell.recall._look_up_kernel import look_up
+
     scores = np.empty(checked.shape[0], np.float32)
-    _look_up(checked, byte_tables(weights, bit_order), scores)
+    look_up(checked, tables, scores)
     return scores
+
+
+def table_sums(tables: NDArray[Any], codes: Codes, dtype: type[T]) -> NDArray[T]:
+    """Sum (n,) of the table entries (B, 256) of each code (n, B), added byte by byte."""
+    sums = np.zeros(len(codes), dtype)
+    for table, column in zip(tables, codes.T, strict=True):
+        sums += table[column]
+    return sums
+
+
+def rounded_tables(weights: Single, big: bool) -> tuple[NDArray[np.int16], Single]:
+    """16-bit tables (q, B, 256) of weights (q, 8 B), and the steps (q,) that they are rounded to.
+
+    The largest entry of a byte is the sum of its absolute weights, so the step is known before.
+    """
+    q = len(weights)
+    parts = np.asarray(weights, np.float32).reshape(q, -1, 8)
+    parts = parts[..., ::-1] if big else parts
+    largest = np.abs(parts).sum(axis=2).max(axis=1, initial=0.0)
+    steps = np.where(largest > 0, largest / np.float32(_MOST), np.float32(1)).astype(np.float32)
+    scaled = parts / steps[:, None, None]
+    sums = np.empty((*parts.shape[:2], 256), np.float32)
+    sums[..., 0] = -scaled.sum(axis=2)
+    for j in range(8):  # all patterns of the bits so far, then the same with bit j set
+        size = 1 << j
+        np.add(sums[..., :size], 2 * scaled[..., j, None], out=sums[..., size : 2 * size])
+    return np.clip(np.rint(sums, out=sums), -_MOST, _MOST, out=sums).astype(np.int16), steps
 
 
 def checked_codes(codes: Codes, n_bits: int) -> Codes:
@@ -85,13 +122,3 @@ def checked_codes(codes: Codes, n_bits: int) -> Codes:
             f"and (n, {width}). Pack signs with numpy.packbits(signs, axis=1, bitorder='little')."
         )
     return np.ascontiguousarray(array)
-
-
-@njit(cache=True, nogil=True)
-def _look_up(codes: Codes, tables: Single, scores: Single) -> None:
-    n, n_bytes = codes.shape
-    for i in range(n):
-        total = np.float32(0.0)
-        for b in range(n_bytes):
-            total += tables[b, codes[i, b]]
-        scores[i] = total

@@ -14,93 +14,27 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import DataError, ParameterError
-from foretell.recall import _scan_kernels as kernels, index_files as files
-from foretell.recall.backends import Backend, Request, Tables, as_backend, batches
-from foretell.recall.decoders import CosineDecoder, QueryPlan
-from foretell.recall.gate import gated
+from foretell.recall import index_files as files
+from foretell.recall.backends import Backend, as_backend
+from foretell.recall.decoders import CosineDecoder
 from foretell.recall.identity import IdentityMap
 from foretell.recall.scan import checked_codes
-from foretell.recall.sketch import SignSketch
+from foretell.recall.search_results import Ids, SearchResult
+from foretell.recall.sign_coding import SignCoding
+from foretell.recall.snapshot import Snapshot
 from foretell.recall.store import Column, FolderTable, MemoryTable, Table, TableView, Verify
 
+if TYPE_CHECKING:
+    from foretell.recall.sketch import SignSketch
+
 _ROWS = 8192  # vectors encoded and written at a time
-
-Ids = NDArray[np.int64]
-
-
-@dataclass(frozen=True, repr=False)
-class SearchInfo:
-    """What a search cost.
-
-    Parameters
-    ----------
-    reads : array (nq,)
-        Vectors of stage 2 that were read for each query.
-    stage1_ms, stage2_ms : float
-        Wall-clock milliseconds for all queries together.
-    """
-
-    reads: NDArray[np.int64]
-    stage1_ms: float
-    stage2_ms: float
-
-    def __repr__(self) -> str:
-        return (
-            f"SearchInfo({self.reads.mean():.1f} reads a query, {self.stage1_ms:.1f} ms scan, "
-            f"{self.stage2_ms:.1f} ms re-rank)"
-        )
-
-
-@dataclass(frozen=True, repr=False)
-class SearchResult:
-    """The nearest vectors of each query; unpacks into ids, cosines and info.
-
-    Parameters
-    ----------
-    ids : array (nq, k)
-        Best first; -1 where a graph found fewer than k.
-    cosines : array (nq, k)
-        Exact after a re-rank, else estimated; NaN beside -1.
-    standard_errors : array (nq, k)
-        Of the cosines; 0 after a re-rank.
-    info : SearchInfo
-        Reads and times.
-    """
-
-    ids: Ids
-    cosines: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
-    info: SearchInfo
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.ids, self.cosines, self.info))
-
-    def __repr__(self) -> str:
-        nq, k = self.ids.shape
-        return f"SearchResult({nq} queries, {k} each, {self.info})"
-
-
-@dataclass(frozen=True, eq=False)
-class _Snapshot:
-    """All that a reader needs; replaced as a whole by the writer."""
-
-    view: TableView
-    state: Any  # of the back end
-    alive: NDArray[np.bool_] | None
-
-    @property
-    def live(self) -> int:
-        return self.view.n if self.alive is None else int(self.alive.sum())
 
 
 class SketchIndex:
@@ -131,6 +65,7 @@ class SketchIndex:
 
     Examples
     --------
+    >>> from foretell.recall import SignSketch
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 64))
     >>> index = SketchIndex(SignSketch(n_bits=64, random_state=0).fit(X))
@@ -179,9 +114,9 @@ class SketchIndex:
         self._begin(sketch, decoder, backend, table)
 
     def _begin(
-        self, sketch: SignSketch, decoder: CosineDecoder, backend: Backend, table: Table
+        self, coding: SignCoding, decoder: CosineDecoder, backend: Backend, table: Table
     ) -> None:
-        self.sketch, self.decoder, self.backend = sketch, decoder, backend
+        self.coding, self.decoder, self.backend = coding, decoder, backend
         self._table = table
         self._writing = threading.Lock()
         view = table.view()
@@ -192,7 +127,18 @@ class SketchIndex:
         self._publish(view, files.alive_rows(view))
 
     def _publish(self, view: TableView, alive: NDArray[np.bool_] | None) -> None:
-        self._snapshot = _Snapshot(view, self.backend.extend(view), alive)
+        self._snapshot = Snapshot(
+            self.coding, self.decoder, self.backend, view, self.backend.extend(view), alive
+        )
+
+    @property
+    def sketch(self) -> SignSketch:
+        """The sketch whose codes these are."""
+        from foretell.recall.sketch import SignSketch  # brings scikit-learn, so only when asked
+
+        if not isinstance(self.coding, SignSketch):
+            self.coding = SignSketch.from_arrays(self.coding.to_dict(), self.coding.to_arrays())
+        return self.coding
 
     def __len__(self) -> int:
         """Vectors that can be found."""
@@ -200,7 +146,7 @@ class SketchIndex:
 
     def __repr__(self) -> str:
         where = self.path or "memory"
-        bits = self.sketch.n_bits
+        bits = self.coding.n_bits
         return f"SketchIndex({len(self)} vectors, {bits} bits, {self.backend.name}, {where})"
 
     @property
@@ -246,7 +192,7 @@ class SketchIndex:
         ArtifactError
             When the disk is full. The first ``len(index)`` vectors are then in the index.
         """
-        rows = files.checked_vectors(X, self.sketch.n_features_in_)
+        rows = files.checked_vectors(X, self.coding.n_features_in_)
         return self._add(rows, None, ids)
 
     def add_codes(self, codes: ArrayLike, ids: ArrayLike | None = None) -> Ids:
@@ -259,12 +205,12 @@ class SketchIndex:
         ids : array (n,), optional
             As in :meth:`add`.
         """
-        if "vectors" in self._table.view().columns or self.sketch.mean_ is not None:
+        if "vectors" in self._table.view().columns or self.coding.mean_ is not None:
             raise ParameterError(
                 "This index keeps vectors or norms beside its codes. Give add(X), or make it with "
                 "SketchIndex(sketch, vectors=None) and a sketch with center=None."
             )
-        checked = checked_codes(np.asarray(codes), self.sketch.matrix_.shape[0])
+        checked = checked_codes(np.asarray(codes), self.coding.matrix_.shape[0])
         return self._add(checked, checked, ids)
 
     def _add(self, rows: NDArray[Any], codes: NDArray[np.uint8] | None, ids: Any) -> Ids:
@@ -277,7 +223,7 @@ class SketchIndex:
                 columns: dict[str, NDArray[Any]] = {"ids": names[part, None]}
                 if codes is None:
                     view = self._table.view()
-                    columns |= files.columns_of(rows[part], self.sketch, view)
+                    columns |= files.columns_of(rows[part], self.coding, view)
                 else:
                     columns["codes"] = codes[part]
                 self._table.commit(columns)
@@ -354,7 +300,7 @@ class SketchIndex:
                     self._table.commit(blobs={"graph": files.packed(arrays)})
                 return own
             return files.write_copy(target, self._snapshot.view, self._snapshot.alive,
-                                    self.sketch, arrays)  # fmt: skip
+                                    self.coding, arrays)  # fmt: skip
 
     def _graph_arrays(self) -> dict[str, NDArray[Any]] | None:
         graph = getattr(self.backend, "graph", None)
@@ -445,31 +391,11 @@ class SketchIndex:
             For queries that are not finite, have norm zero or another dimension, and for an empty
             index.
         """
-        snapshot = self._snapshot
-        self._check_search(snapshot, k, budget, rerank, gate)
-        plans = self.decoder.prepare_many(self.sketch, Q)
-        units = self.sketch.normalised_queries(_quiet(Q)).astype(np.float32)
-        budget = min(budget, snapshot.live)
-        began = time.perf_counter()
-        candidates = self._candidates(snapshot, plans, budget, k)
-        middle = time.perf_counter()
-        if rerank and gate is None:
-            ids, cosines, errors, reads = self._rerank(snapshot, units, candidates, k)
-        else:
-            ids, cosines, errors, reads = self._estimate(
-                snapshot, units, plans, candidates, k, gate
-            )
-        end = time.perf_counter()
-        info = SearchInfo(reads, 1e3 * (middle - began), 1e3 * (end - middle))
-        return SearchResult(ids, cosines, errors, info)
+        return self._snapshot.search(Q, k, budget, rerank, gate)
 
     def candidates(self, Q: ArrayLike, budget: int) -> Ids:
         """Rows of stage 1 as ids (nq, budget), highest votes first; -1 where there are fewer."""
-        snapshot = self._snapshot
-        self._check_search(snapshot, 1, budget, False, None)
-        plans = self.decoder.prepare_many(self.sketch, Q)
-        rows = self._candidates(snapshot, plans, min(budget, snapshot.live), 1)
-        return _named(snapshot.view, rows)
+        return self._snapshot.candidates(Q, budget)
 
     def second_stage(
         self, Q: ArrayLike, budget: int
@@ -480,127 +406,8 @@ class SketchIndex:
 
         Each a list with one array per query, in the order of the estimates.
         """
-        snapshot = self._snapshot
-        self._check_search(snapshot, 1, budget, True, None)
-        plans = self.decoder.prepare_many(self.sketch, Q)
-        units = self.sketch.normalised_queries(_quiet(Q)).astype(np.float32)
-        out: tuple[list[Any], ...] = ([], [], [], [])
-        found = self._candidates(snapshot, plans, min(budget, snapshot.live), 1)
-        for unit, plan, some in zip(units, plans, found, strict=True):
-            rows, rho, error = self._estimates(snapshot.view, plan, some[some >= 0])
-            exact = snapshot.view.columns["vectors"].take(rows).astype(np.float32) @ unit
-            for part, values in zip(out, (exact, rho, error, rows), strict=True):
-                part.append(values)
-        exacts, estimates, errors, row_lists = out
-        return exacts, estimates, errors, [_named(snapshot.view, rows) for rows in row_lists]
+        return self._snapshot.second_stage(Q, budget)
 
     def view(self) -> tuple[TableView, NDArray[np.bool_] | None]:
         """Columns as they are now, and which rows are not removed (None: all)."""
         return self._snapshot.view, self._snapshot.alive
-
-    def _estimates(
-        self, view: TableView, plan: QueryPlan, rows: Ids
-    ) -> tuple[Ids, NDArray[np.float64], NDArray[np.float64]]:
-        """Rows by falling estimate, the estimates, and their standard errors."""
-        norms = view.columns["norms"].take(rows).ravel() if "norms" in view.columns else None
-        rho = self.decoder.score(plan, view.columns["codes"].take(rows), norms)
-        error = self.decoder.standard_error(plan, rho, norms)
-        order = np.argsort(-rho, kind="stable")
-        return rows[order], rho[order], error[order]
-
-    def _candidates(
-        self, snapshot: _Snapshot, plans: list[QueryPlan], budget: int, least: int
-    ) -> Ids:
-        out = np.empty((len(plans), budget), np.int64)
-        for part in batches(len(plans)):
-            weights = np.stack([plan.weights for plan in plans[part]])
-            if self.sketch.mean_ is not None:  # norms differ, so the scale of a query matters
-                weights = weights * np.array([[plan.scale] for plan in plans[part]])
-            order = self.sketch.bit_order
-            tables = Tables(weights, self.sketch.n_bytes_, order)
-            request = Request(tables, budget, least, snapshot.alive, order)
-            out[part] = self.backend.candidates(snapshot.state, snapshot.view, request)
-        return out
-
-    def _rerank(
-        self, snapshot: _Snapshot, units: NDArray[np.float32], candidates: Ids, k: int
-    ) -> tuple[Ids, NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        vectors = snapshot.view.columns["vectors"]
-        rows = np.full((len(units), k), -1, np.int64)
-        cosines = np.full((len(units), k), np.nan, np.float32)
-        if vectors.dtype == np.float32:
-            where = (vectors.addresses, vectors.shift, 4 * vectors.width)
-            kernels.exact_top(units, where, candidates, rows, cosines)
-        else:
-            for q, (unit, found) in enumerate(zip(units, candidates, strict=True)):
-                some = found[found >= 0]
-                exact = vectors.take(some).astype(np.float32) @ unit
-                best = np.argsort(-exact, kind="stable")[:k]
-                rows[q, : len(best)], cosines[q, : len(best)] = some[best], exact[best]
-        reads = (candidates >= 0).sum(axis=1)
-        errors = np.where(rows >= 0, 0.0, np.nan)
-        return _named(snapshot.view, rows), cosines.astype(np.float64), errors, reads
-
-    def _estimate(
-        self,
-        snapshot: _Snapshot,
-        units: NDArray[np.float32],
-        plans: list[QueryPlan],
-        candidates: Ids,
-        k: int,
-        gate: float | None,
-    ) -> tuple[Ids, NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        rows = np.full((len(plans), k), -1, np.int64)
-        cosines, errors = np.full(rows.shape, np.nan), np.full(rows.shape, np.nan)
-        reads = np.zeros(len(plans), np.int64)
-        for q, (plan, found) in enumerate(zip(plans, candidates, strict=True)):
-            some, rho, error = self._estimates(snapshot.view, plan, found[found >= 0])
-            if gate is not None:
-                upper = rho + gate * error
-                some, rho, reads[q] = gated(
-                    snapshot.view.columns["vectors"], units[q], some, upper, k
-                )
-                error = np.zeros(len(some))
-            best = min(k, len(some))
-            rows[q, :best], cosines[q, :best] = some[:best], rho[:best]
-            errors[q, :best] = error[:best]
-        return _named(snapshot.view, rows), cosines, errors, reads
-
-    def _check_search(
-        self, snapshot: _Snapshot, k: int, budget: int, rerank: bool, gate: float | None
-    ) -> None:
-        if snapshot.live == 0:
-            raise DataError("The index is empty. Add vectors first: index.add(X).")
-        for name, value in (("k", k), ("budget", budget)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(f"{name}={value!r} is not a whole number from 1 on.")
-        if k > snapshot.live:
-            raise ParameterError(
-                f"k={k}, and the index holds {snapshot.live} vectors. Write k={snapshot.live}."
-            )
-        if budget < k:
-            raise ParameterError(
-                f"budget={budget} is below k={k}: results come from the candidates. "
-                f"Write budget={max(k, 10 * k)}."
-            )
-        if gate is not None and not (np.isfinite(gate) and gate >= 0):
-            raise ParameterError(f"gate={gate!r} is not a number >= 0. Write gate=2.0.")
-        if gate is not None and not rerank:
-            raise ParameterError("A gate decides what is re-ranked. Write rerank=True, or no gate.")
-        if rerank and "vectors" not in snapshot.view.columns:
-            raise ParameterError(
-                "The index keeps codes alone, so nothing can be re-ranked. Write rerank=False, or "
-                'build it with vectors="float32".'
-            )
-
-
-def _quiet(Q: ArrayLike) -> NDArray[np.float64]:
-    """Queries of length one, so that the second look at them does not warn again."""
-    queries = np.atleast_2d(np.asarray(Q, dtype=np.float64))
-    return np.asarray(queries / np.linalg.norm(queries, axis=1, keepdims=True))
-
-
-def _named(view: TableView, rows: Ids) -> Ids:
-    """Ids of rows of any shape; -1 stays."""
-    names = view.columns["ids"].take(np.maximum(rows, 0).ravel()).reshape(rows.shape)
-    return np.where(rows >= 0, names, -1)

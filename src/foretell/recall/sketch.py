@@ -13,27 +13,24 @@ here).
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from foretell.core import DataError, ForetellWarning, ParameterError, as_generator
+from foretell.core import DataError, ParameterError, as_generator
 from foretell.recall import projections
-from foretell.recall.linear_rows import LinearDecoding
+from foretell.recall.sign_coding import SignCoding, checked_directions, finite_rows
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 
 BIT_ORDERS = ("little", "big")
-_ROWS = 4096  # vectors encoded at a time
-_UNIT = 1e-3  # a query whose norm is this close to one passes as normalised
 
 
-class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, SignCoding):
     """Sign bits of random projections, packed eight to a byte.
 
     Parameters
@@ -129,7 +126,7 @@ class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         >>> bool((sketch.transform(x) == old).all())
         True
         """
-        matrix = _directions(G)
+        matrix = checked_directions(G)
         sketch = cls(n_bits=matrix.shape[0], projection=matrix, center=center, bit_order=bit_order)
         sketch.n_features_in_ = matrix.shape[1]
         sketch._complete(None)
@@ -158,145 +155,25 @@ class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def transform(self, X: ArrayLike) -> Codes:
         """Codes (n, n_bytes) of vectors (n, d); sign(0) counts as +1."""
-        check_is_fitted(self)
-        rows = self._validated(X, reset=False)
-        codes = np.empty((rows.shape[0], self.n_bytes_), np.uint8)
-        for begin in range(0, rows.shape[0], _ROWS):
-            part = rows[begin : begin + _ROWS]
-            signs = self._project(self._centred(part)) >= 0
-            codes[begin : begin + _ROWS] = np.packbits(signs, axis=1, bitorder=self._order)
-        return codes
-
-    def residual_norms(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Lengths (n,) of normalised vectors after centring, to be kept beside centred codes."""
-        check_is_fitted(self)
-        rows = self._validated(X, reset=False)
-        norms: NDArray[np.float32] = np.linalg.norm(self._centred(rows), axis=1).astype(np.float32)
-        return norms
-
-    def project(self, Q: ArrayLike) -> Array:
-        """Real projections (nq, n_bits) of normalised queries (nq, d).
-
-        Those of the queries as they are; `CosineDecoder` centres them where the sketch is centred.
-
-        Warns
-        -----
-        ForetellWarning
-            When queries do not have norm one; they are normalised.
-        """
-        return self._project(self.normalised_queries(Q))
-
-    def project_unit(self, queries: Array) -> Array:
-        """Projections (nq, n_bits) on the directions scaled to unit length, nothing checked."""
-        return np.asarray(self._project(queries) / np.linalg.norm(self.matrix_, axis=1))
-
-    def decoding(self, kind: str) -> LinearDecoding:
-        """The weights and errors of the "linear" or "decorrelated" decoder, made once."""
-        if kind not in self._decodings:
-            self._decodings[kind] = LinearDecoding(self.unit_rows_, kind)
-        return self._decodings[kind]
-
-    @property
-    def constraint_(self) -> float:
-        """How far the directions are jointly fixed: 0 for independent ones, 1 for a whole rotation.
-
-        min(n_bits / d, 1) for orthogonal directions; for others the number with which the closed
-        form of the linear decoder's variance at a cosine of zero is met.
-        """
-        at_zero = float(self.decoding("linear").variance(np.zeros(1))[0])
-        return float(np.clip(np.pi / 2 - at_zero * self.matrix_.shape[0], 0.0, 1.0))
-
-    def normalised_queries(self, Q: ArrayLike) -> Array:
-        """The queries as unit rows (nq, d), checked; a single query may be a vector."""
-        check_is_fitted(self)
-        queries = np.asarray(Q)
-        queries = queries[None] if queries.ndim == 1 else queries
-        rows = _finite_rows(queries, "queries")
-        if rows.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"The queries have {rows.shape[1]} dimensions, and the sketch was fitted with "
-                f"{self.n_features_in_}. Embed both with the same model."
-            )
-        norms = _norms(rows, "queries")
-        if (abs(norms - 1) > _UNIT).any():
-            warnings.warn(
-                "Queries do not have norm one and were normalised. To silence this: "
-                "Q / numpy.linalg.norm(Q, axis=1, keepdims=True)",
-                ForetellWarning,
-                stacklevel=3,
-            )
-        return rows / norms[:, None]
-
-    @property
-    def _order(self) -> Literal["little", "big"]:
-        return "big" if self.bit_order == "big" else "little"
-
-    @property
-    def n_bytes_(self) -> int:
-        """Bytes of a code."""
-        return -(-int(self.matrix_.shape[0]) // 8)
-
-    @property
-    def orthogonal_(self) -> bool:
-        """Whether the directions are orthonormal up to scale, found by looking at them."""
-        if not hasattr(self, "_orthogonal"):
-            self._orthogonal = (
-                self.projection == "orthogonal"
-                if isinstance(self.projection, str)
-                else _are_orthogonal(self.unit_rows_)
-            )
-        return self._orthogonal
-
-    @property
-    def unit_rows_(self) -> Array:
-        """The directions (n_bits, d) scaled to unit length; signs do not depend on the length."""
-        return np.asarray(self.matrix_ / np.linalg.norm(self.matrix_, axis=1, keepdims=True))
-
-    def to_arrays(self) -> dict[str, Array]:
-        """The fitted state as arrays, for saving: ``matrix`` and, where centred, ``mean``."""
-        check_is_fitted(self)
-        arrays = {"matrix": self.matrix_}
-        return arrays if self.mean_ is None else {**arrays, "mean": self.mean_}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings in plain types, for a header beside the arrays."""
-        check_is_fitted(self)
-        return {
-            "n_bits": int(self.matrix_.shape[0]),
-            "dimension": int(self.matrix_.shape[1]),
-            "projection": self.projection if isinstance(self.projection, str) else "given",
-            "bit_order": self.bit_order,
-            "centred": self.mean_ is not None,
-        }
+        return super().transform(X)
 
     @classmethod
-    def from_arrays(cls, settings: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The sketch that `to_dict` and `to_arrays` describe.
+    def _given(cls, matrix: Array, mean: Array | None, bit_order: str) -> Self:
+        return cls.from_matrix(matrix, center=mean, bit_order=bit_order)
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> X = np.eye(8)
-        >>> sketch = SignSketch(n_bits=8, random_state=0).fit(X)
-        >>> again = SignSketch.from_arrays(sketch.to_dict(), sketch.to_arrays())
-        >>> bool((again.transform(X) == sketch.transform(X)).all())
-        True
-        """
-        sketch = cls.from_matrix(
-            arrays["matrix"], center=arrays.get("mean"), bit_order=settings["bit_order"]
-        )
-        if sketch.to_dict() | {"projection": ""} != settings | {"projection": ""}:
-            raise DataError(
-                f"The header says {settings}, and the arrays say {sketch.to_dict()}. They do not "
-                "belong together; encode the vectors anew."
-            )
-        return sketch
+    def _need_directions(self) -> None:
+        check_is_fitted(self)
 
-    def _validated(self, X: ArrayLike, *, reset: bool) -> Array:
+    def _projection_name(self) -> str:
+        return self.projection if isinstance(self.projection, str) else "given"
+
+    def _validated(self, X: ArrayLike, *, reset: bool = False) -> Array:
+        if not reset:
+            check_is_fitted(self)
         rows = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_features=1
         )
-        return _finite_rows(rows, "rows")
+        return finite_rows(rows, "rows")
 
     def _complete(self, rows: Array | None) -> None:
         d = self.n_features_in_
@@ -326,14 +203,15 @@ class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                     f"{', '.join(map(repr, projections.KINDS))} or an array (n_bits, d)."
                 )
         else:
-            self.matrix_ = _directions(self.projection)
+            self.matrix_ = checked_directions(self.projection)
             if self.matrix_.shape != (self.n_bits, d):
                 raise ParameterError(
                     f"projection has shape {self.matrix_.shape}; with n_bits={self.n_bits} and "
                     f"vectors of {d} dimensions it must be ({self.n_bits}, {d}). "
                     "Write SignSketch.from_matrix(G)."
                 )
-        self._decodings: dict[str, LinearDecoding] = {}
+        self._decodings = {}
+        self._orthogonal = True if self._projection_name() == "orthogonal" else None
         self.mean_ = self._center(rows)
         self._n_features_out = self.n_bytes_
 
@@ -358,16 +236,6 @@ class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         return given
 
-    def _centred(self, rows: Array) -> Array:
-        norms = self._row_norms(rows)
-        return rows if self.mean_ is None else rows / norms[:, None] - self.mean_
-
-    def _row_norms(self, rows: Array) -> Array:
-        if self.zero_rows == "error":
-            return _norms(rows, "rows")
-        norms = np.linalg.norm(rows, axis=1)
-        return np.where(norms == 0, 1.0, norms)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []  # codes are bytes, whatever comes in
@@ -376,8 +244,7 @@ class SignSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _project(self, rows: Array) -> Array:
         if self._signs is not None:
             return projections.hadamard_project(rows, self._signs, self.n_bits)
-        product: Array = rows @ self.matrix_.T
-        return product
+        return super()._project(rows)
 
 
 def _checked_bits(n_bits: int) -> int:
@@ -389,56 +256,3 @@ def _checked_bits(n_bits: int) -> int:
             f"n_bits={n_bits} is not a multiple of 8. Write n_bits={-(-n_bits // 8) * 8}."
         )
     return int(n_bits)
-
-
-def _are_orthogonal(unit: Array) -> bool:
-    """Orthonormal rows, or above d of them a tight frame far better than independent rows."""
-    m, d = unit.shape
-    if m <= d:
-        return bool(np.abs(unit @ unit.T - np.eye(m)).max() < _UNIT)
-    excess = ((unit.T @ unit * (d / m) - np.eye(d)) ** 2).sum() / d
-    return bool(excess <= 0.25 * (d - 1) / m)
-
-
-def _directions(G: ArrayLike) -> Array:
-    matrix = np.array(G, dtype=np.float64)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise DataError(
-            f"The directions have shape {matrix.shape}; they must be a matrix (n_bits, d)."
-        )
-    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1) | (matrix == 0).all(axis=1))
-    if bad.size:
-        raise DataError(f"Directions {_some(bad)} are zero or not finite. Give those of the codes.")
-    return matrix
-
-
-def _finite_rows(rows: NDArray[Any], what: str) -> Array:
-    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
-        raise DataError(
-            f"The {what} have shape {rows.shape} and type {rows.dtype}; "
-            "they must be numbers (n, d)."
-        )
-    rows = rows.astype(np.float64, copy=False)
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if bad.size:
-        raise DataError(
-            f"{what.capitalize()} {_some(bad)} contain NaN or inf. Leave them out: "
-            "X[numpy.isfinite(X).all(axis=1)]"
-        )
-    return rows
-
-
-def _norms(rows: Array, what: str) -> Array:
-    norms: Array = np.linalg.norm(rows, axis=1)
-    bad = np.flatnonzero(norms == 0)
-    if bad.size:
-        raise DataError(
-            f"{what.capitalize()} {_some(bad)} have norm zero, and a cosine with them does not "
-            "exist. Leave them out: X[numpy.linalg.norm(X, axis=1) > 0]"
-        )
-    return norms
-
-
-def _some(indices: NDArray[np.intp]) -> str:
-    shown = ", ".join(map(str, indices[:5]))
-    return shown if indices.size <= 5 else f"{shown} and {indices.size - 5} more"

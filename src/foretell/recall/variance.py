@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr
 
 from foretell.core import ParameterError
 
@@ -86,6 +85,8 @@ def probit_information(kappa: ArrayLike) -> Array:
     >>> round(float(probit_information(0.0)) * 3.14159265 / 2, 6)
     1.0
     """
+    from scipy.special import log_ndtr
+
     k = np.asarray(kappa, dtype=np.float64)[..., None]
     # In u = t sqrt(1 + kappa^2 / 2) the integrand keeps its width for every kappa.
     node, weight = np.polynomial.legendre.leggauss(_NODES)

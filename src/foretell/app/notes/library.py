@@ -29,7 +29,7 @@ from foretell.app.notes.files import Listing, NoteFile, Skipped
 from foretell.app.notes.passages import Passage
 from foretell.core.errors import ArtifactError, DataError
 from foretell.core.files import resolved
-from foretell.recall import SignSketch, SketchIndex
+from foretell.recall import SketchIndex
 
 Ids = NDArray[np.int64]
 
@@ -126,6 +126,8 @@ class Library:
     def create(cls, path: Path, notes: Path, bits: int, model: str, dimensions: int) -> Self:
         """A new library, or the one that is there if it was begun with the same choices."""
         folder = resolved(path)
+        from foretell.recall import SignSketch
+
         sketch = SignSketch(n_bits=bits, random_state=0).fit(np.eye(1, dimensions))
         if not (folder / DATABASE).exists():
             _refuse_other(folder)
