@@ -54,7 +54,7 @@ RECORDINGS: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
     "no recording": (lambda: ([],), r"(?i)no recording|empty|\b0\b"),
     "columns of text": (lambda: (np.array([["a", "b"]] * 120),), r"(?i)number|text|'a'"),
     "recordings with different columns": (lambda: ([wave(), wave()[:, :1]],), r"(?s)2.*1|1.*2"),
-    "fewer samples than a sequence": (lambda: (wave(15),), "sequence_length"),
+    "fewer samples than a sequence": (lambda: (wave(15),), "sequence_length|horizons"),
 }
 
 # Hyper-parameters: constructor arguments that `fit` must refuse; ParameterError.
