@@ -34,6 +34,7 @@ from foretell.dynamics.model import Model
 Array = NDArray[np.float64]
 
 _BLOCKS, _FEWEST_BLOCKS, _SHORTEST = 12, 3, 20
+_DRIVEN_SHORTEST = 60  # rows; with inputs a run has to show what they do in the long run
 _POINTS = 150  # pairs of a block that are compared
 _DRAWS = 400
 _LEVEL = 0.9  # of the intervals
@@ -371,6 +372,9 @@ def _scale(train: Trajectories) -> tuple[Array, Array]:
 def _blocks(test: Trajectories) -> list[Trajectories]:
     """Stretches of equal length, each beginning at a complete row."""
     length = max(test.n_samples // _BLOCKS, _SHORTEST)
+    if test.controls is not None:
+        longest = max(t.size for t in test.times)
+        length = max(length, min(_DRIVEN_SHORTEST, longest // _FEWEST_BLOCKS))
     blocks = []
     for n in range(len(test)):
         complete = np.isfinite(test.values[n]).all(axis=1)
