@@ -12,6 +12,7 @@ from foretell.core.errors import (
     NotFittedError,
     NumericalError,
     ParameterError,
+    WipeoutError,
 )
 from foretell.core.files import write_bytes_atomic, write_text_atomic
 from foretell.core.process import Process, Transition
@@ -33,6 +34,7 @@ __all__ = [
     "Process",
     "Progress",
     "Transition",
+    "WipeoutError",
     "as_generator",
     "citation",
     "write_bytes_atomic",

@@ -6,6 +6,7 @@
     ├── NotFittedError            a result was asked for before ``fit`` (also a ValueError)
     ├── ArtifactError             a model folder cannot be written or read (also an OSError)
     ├── CapacityError             a memory of fixed size has no room left (also a ValueError)
+    ├── WipeoutError              failures took every copy of some data (also a RuntimeError)
     ├── NumericalError            a computation left its valid range (also an ArithmeticError)
     └── MissingExtraError         an optional dependency is not installed (also an ImportError)
 
@@ -39,6 +40,24 @@ class ArtifactError(ForetellError, OSError):
 
 class CapacityError(ForetellError, ValueError):
     """A memory of fixed size would no longer answer as reliably as promised; nothing was stored."""
+
+
+class WipeoutError(ForetellError, RuntimeError):
+    """Failures took every group that could compute some shard; the step cannot be completed.
+
+    Parameters
+    ----------
+    shards : list of int
+        The shards without a host.
+    """
+
+    def __init__(self, shards: list[int]) -> None:
+        self.shards = shards
+        shown = ", ".join(map(str, shards[:5])) + (", ..." if len(shards) > 5 else "")
+        super().__init__(
+            f"Every host of {len(shards)} shard{'s' * (len(shards) != 1)} failed ({shown}), so the "
+            "batch cannot be completed. Restart all groups from the last checkpoint."
+        )
 
 
 class NumericalError(ForetellError, ArithmeticError):
