@@ -160,6 +160,10 @@ def test_losses_between_0_and_1():
         ([[0.1], [0.2]], [0, 0], r"shape \(2, 1\)"),
         (["a", "b"], [0, 0], "needed are numbers"),
         ([0.1, 0.2], ["right", "wrong"], "answers != truth"),
+        (np.array([0.1, None]), [0, 0], r"holds object.*numpy.asarray\(scores, dtype=float\)"),
+        (np.ma.masked_less([0.1, 0.2], 0.15), [0, 0], r"scores\[0\] is nan"),
+        ([0.1 + 0j, 0.2], [0, 0], "complex128"),
+        (0.1, 0, r"shape \(\)"),
     ],
 )
 def test_unusable_samples(u, e, message):
@@ -179,6 +183,10 @@ def test_unusable_samples(u, e, message):
         ({"min_accept": 11}, "min_accept=11 is more than the 10"),
         ({"min_accept": 0}, "min_accept=0"),
         ({"min_retention": 1.5}, "min_retention=1.5"),
+        ({"min_retention": True}, "min_retention=True"),
+        ({"min_retention": np.nan}, "min_retention=nan"),
+        ({"alpha": True}, "alpha=True"),
+        ({"alpha": np.nan}, "alpha=nan"),
         ({"direction": "up"}, "higher_is_surer"),
         ({"score": ScoreIdentity("a"), "direction": "higher_is_surer"}, "differ"),
         ({"score": 3}, "not a text"),
@@ -188,6 +196,52 @@ def test_unusable_samples(u, e, message):
 def test_impossible_arguments(settings, message):
     with pytest.raises(ParameterError, match=message):
         quiet(U, E, **{"alpha": 0.1, **settings})
+
+
+@pytest.mark.parametrize("guarantee", ["fdr", "pac", "marginal", "plugin", "plugin_corrected"])
+def test_levels_at_the_ends(guarantee):
+    u, e = sample(400)
+    pool = u if guarantee == "fdr" else None
+    for alpha in (1e-300, 1e-12, 1e-6):
+        assert quiet(u, e, pool, alpha=alpha, guarantee=guarantee).threshold_ is None
+    assert quiet(u, e, pool, alpha=1 - 1e-12, guarantee=guarantee).n_accepted_ == 400
+    assert quiet(u, e, alpha=0.1, delta=1e-300).threshold_ is None
+    assert quiet(u, e, alpha=0.1, delta=1 - 1e-12).n_accepted_ > 0
+    for found in ([0], [1]):
+        rule = quiet([0.3], found, None if pool is None else [0.3], alpha=0.5, guarantee=guarantee)
+        assert rule.predict([0.3], check=False).all() <= (found == [0])
+
+
+def test_numbers_of_every_kind_mean_the_same():
+    u, e = sample()
+    u = u.astype(np.float32)
+    expected = quiet(u, e, alpha=0.1)
+    for scores, errors in (
+        (u.astype(np.longdouble), e.astype(bool)),
+        (u.tolist(), e.astype(np.uint8)),
+        (np.ma.asarray(u), e.astype(float)),
+    ):
+        assert quiet(scores, errors, alpha=0.1).to_dict() == expected.to_dict()
+    coarse = quiet(u, e, alpha=np.float32(0.1), min_retention=np.float32(0.3))
+    assert json.loads(json.dumps(coarse.to_dict()))["certificate"]["level"] == pytest.approx(0.1)
+
+
+def test_pandas_columns_are_read_by_row_and_refused_in_another_order():
+    pd = pytest.importorskip("pandas")
+    u, e = sample()
+    order = np.random.default_rng(0).permutation(u.size)
+    scores, errors = pd.Series(u, index=order), pd.Series(e)
+    with pytest.raises(DataError, match=r"errors.loc\[scores.index\]"):
+        quiet(scores, errors, alpha=0.1)
+    expected = quiet(u, e, alpha=0.1)
+    rule = quiet(scores, errors.set_axis(order), alpha=0.1)
+    assert rule.threshold_ == expected.threshold_
+    assert quiet(scores, errors.set_axis(order + 7), alpha=0.1).threshold_ == rule.threshold_
+    with pytest.raises(DataError, match=r"errors.loc\[scores.index\]"):
+        rule.evaluate(scores[::-1], errors.set_axis(order))
+    assert (rule.predict(scores, check=False) == rule.predict(u, check=False)).all()
+    with pytest.raises(DataError, match=r"scores\[1\] is nan"):
+        quiet(pd.Series([0.1, None], dtype="Float64"), [0, 1], alpha=0.1)
 
 
 def test_before_fit():
@@ -209,6 +263,12 @@ def test_before_fit():
             "60 cases repeat",
         ),
         (np.arange(30.0), np.zeros(30), {"case_ids": [*range(29), 3]}, "for instance 3"),
+        (
+            np.arange(30.0),
+            np.zeros(30),
+            {"case_ids": [None, 1, 1, *"a" * 27]},
+            "2 cases stand more than once.*instance 1",
+        ),
         (np.arange(30.0), np.zeros(30), {"unlabeled_scores": [1.0]}, "few for alpha"),
     ],
 )

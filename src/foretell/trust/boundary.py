@@ -238,11 +238,12 @@ def _rises_everywhere(n: int, alpha: float, k0: int) -> Rises:
         j = np.arange(last + 1)
         b = z * math.sqrt(alpha * (1 - alpha))
         root = (b + np.sqrt(b * b + 4 * alpha * (j + 0.5))) / (2 * alpha)
-        t = np.maximum(np.ceil(root**2).astype(np.int64), j + 1)
-        moving = np.arange(j.size)
+        t = np.maximum(np.ceil(np.minimum(root**2, n + 1)).astype(np.int64), j + 1)
+        moving = np.flatnonzero(t <= n)  # beyond n nothing can rise
         while moving.size:  # up to the first t with the property ...
             moving = moving[bdtr(j[moving].astype(float), t[moving], alpha) > level]
             t[moving] += 1
+            moving = moving[t[moving] <= n]
         moving = np.flatnonzero(t > j + 1)
         while moving.size:  # ... and down to it
             earlier = bdtr(j[moving].astype(float), t[moving] - 1, alpha) <= level

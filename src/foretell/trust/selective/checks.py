@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +71,19 @@ def errors_array(values: ArrayLike, n: int, *, fractional: bool) -> Array:
     return e
 
 
+def refuse_reordered(scores: Any, errors: Any) -> None:
+    """Refuse two pandas columns with the same index in another order, as rows are what counts."""
+    if not (hasattr(scores, "iloc") and hasattr(errors, "iloc")):
+        return
+    ours, theirs = scores.index, errors.index
+    if len(ours) == len(theirs) and not ours.equals(theirs):
+        if ours.sort_values().equals(theirs.sort_values()):
+            raise DataError(
+                "scores and errors have the same index in another order, and are read row by row. "
+                "Write errors = errors.loc[scores.index]."
+            )
+
+
 def warn_about_cases(
     cases: SortedCases, guarantee: Guarantee, alpha: float, delta: float, *, told_apart: bool
 ) -> None:
@@ -107,6 +121,8 @@ def warn_about_ids(case_ids: ArrayLike, n: int) -> None:
     ids = np.asarray(case_ids)
     if ids.shape != (n,):
         raise DataError(f"case_ids has shape {ids.shape}; needed is one per score, ({n},).")
+    if ids.dtype.kind == "O":  # of several types, which cannot be sorted
+        ids = np.array([f"{one}" for one in ids])
     values, first, counts = np.unique(ids, return_index=True, return_counts=True)
     twice = counts > 1
     if twice.any():
@@ -148,11 +164,16 @@ def fingerprint(scores: Array) -> str:
 
 
 def _numbers(values: ArrayLike, name: str) -> Array:
+    if np.ma.isMaskedArray(values):
+        values = np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan)
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
+        fix = "Turn labels into errors first: errors = (answers != truth)."
+        if array.dtype.kind == "O" or name != "errors":
+            fix = f"If they are numbers, write {name} = numpy.asarray({name}, dtype=float)."
         raise DataError(
             f"{name} holds {array.dtype} values, for instance {array.ravel()[:1].tolist()}; needed "
-            "are numbers. Turn labels into errors first: errors = (answers != truth)."
+            f"are numbers. {fix}"
         )
     return array.astype(np.float64)
 

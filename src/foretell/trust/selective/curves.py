@@ -76,6 +76,7 @@ def risk_coverage_curve(
     (array([0.25, 0.75, 1.  ]), array([0.  , 0.33, 0.5 ]))
     """
     u = checks.scores_array(scores)
+    checks.refuse_reordered(scores, errors)
     e = checks.errors_array(errors, u.size, fractional=True)
     sign = 1.0 if direction == "lower_is_surer" else -1.0
     cases = SortedCases.of(sign * u, e)

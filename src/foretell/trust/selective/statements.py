@@ -37,7 +37,7 @@ def certificate(
 
     `pool` are the unlabelled scores of "fdr", sorted.
     """
-    a, loss = f"{alpha:.6g}", "wrong" if cases.binary else "lost (mean loss)"
+    a, loss = f"{alpha:.12g}", "wrong" if cases.binary else "lost (mean loss)"
     statement, assumptions, remarks = _words(
         guarantee, a, loss, alpha, delta, cases.n, k0, assume_monotone, given,
         None if pool is None else pool.size,
@@ -61,8 +61,8 @@ def certificate(
         statement=statement,
         assumptions=assumptions,
         n=cases.n,
-        level=alpha,
-        confidence=1 - delta if guarantee == "pac" else None,
+        level=float(alpha),
+        confidence=float(1 - delta) if guarantee == "pac" else None,
         abstentions=WITHHELD + counted,
         feasible=choice is not None,
         needed_n=needed,
@@ -85,8 +85,8 @@ def _words(
     if guarantee == "pac":
         order = (GIVEN,) if given else (MONOTONE,) if assume_monotone else ()
         return (
-            f"With probability at least {1 - delta:.6g} over the draw of the calibration cases, at "
-            f"most a share of {a} of the cases that the threshold accepts is {loss}.",
+            f"With probability at least {1 - delta:.12g} over the draw of the calibration cases, "
+            f"at most a share of {a} of the cases that the threshold accepts is {loss}.",
             (IID, FIXED, LABELS, *order),
             (),
         )

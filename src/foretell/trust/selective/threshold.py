@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, get_args
 
 import numpy as np
@@ -148,6 +149,7 @@ class SelectiveThreshold(BaseEstimator):
         any_score = not self.assume_monotone or self.test_at is not None
         fractional = guarantee == "marginal" or (guarantee == "pac" and any_score)
         raw = checks.scores_array(scores)
+        checks.refuse_reordered(scores, errors)
         losses = checks.errors_array(errors, raw.size, fractional=fractional)
         pool = None if unlabeled_scores is None else self._pool(guarantee, unlabeled_scores)
         if case_ids is not None:
@@ -251,6 +253,7 @@ class SelectiveThreshold(BaseEstimator):
         >>> rule.evaluate([0.5, 1.5, 8.5], [0, 1, 1])
         Performance(2 of 3 accepted, risk 0.5 [0.01258, 0.9874], power 0.3333)
         """
+        checks.refuse_reordered(scores, errors)
         return Performance.of(self.predict(scores), errors)
 
     def shift(self, scores: ArrayLike) -> ScoreShift:
@@ -318,7 +321,8 @@ class SelectiveThreshold(BaseEstimator):
                 f"test_at is used by guarantee='pac' only, and this is {guarantee!r}. Leave it out."
             )
         share = self.min_retention
-        if share is not None and not (isinstance(share, (int, float)) and 0 <= share <= 1):
+        number = isinstance(share, Real) and not isinstance(share, bool)
+        if share is not None and not (number and 0 <= share <= 1):
             raise ParameterError(f"min_retention={share!r} is not a share between 0 and 1.")
         return guarantee
 
