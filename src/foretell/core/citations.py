@@ -117,6 +117,30 @@ CITATIONS = MappingProxyType(
   year      = {2026},
   note      = {arXiv:2512.01556}
 }""",
+        "stochastic-lifting": r"""@inproceedings{berman2026stochastic,
+  title     = {Stochastic Lifting for Generating Trajectories of Stochastic Physical Systems},
+  author    = {Berman, Jules and Blickhan, Tobias and Peherstorfer, Benjamin},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {306},
+  year      = {2026},
+  note      = {arXiv:2605.29194}
+}""",
+        "engression": r"""@article{shen2024engression,
+  title   = {Engression: extrapolation through the lens of distributional regression},
+  author  = {Shen, Xinwei and Meinshausen, Nicolai},
+  journal = {Journal of the Royal Statistical Society Series B},
+  year    = {2024},
+  note    = {arXiv:2307.00835}
+}""",
+        "flow-matching": r"""@inproceedings{lipman2023flow,
+  title     = {Flow Matching for Generative Modeling},
+  author    = {Lipman, Yaron and Chen, Ricky T. Q. and Ben-Hamu, Heli and Nickel, Maximilian and
+               Le, Matt},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2023},
+  note      = {arXiv:2210.02747}
+}""",
         "heartpy": r"""@article{vangent2019heartpy,
   title   = {{HeartPy}: A novel heart rate algorithm for the analysis of noisy signals},
   author  = {van Gent, Paul and Farah, Haneen and van Nes, Nicole and van Arem, Bart},

@@ -1,9 +1,14 @@
-"""Learners of dynamics: the continuous-time piecewise-linear RNN and its reference learners."""
+"""Learners of dynamics: the continuous-time piecewise-linear RNN and its reference learners.
+
+The learners that need torch are loaded when they are asked for.
+"""
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from foretell.dynamics.alrnn import ALRNN, interpolate
 from foretell.dynamics.cplrnn import CPLRNN
 from foretell.dynamics.loading import load
-from foretell.dynamics.model import Cycles, Exponents, FixedPoints, Model, VectorField
+from foretell.dynamics.model import Cycles, Exponents, FixedPoints, Model, Stochastic, VectorField
 from foretell.dynamics.neural_ode import ReLUNeuralODE
 from foretell.dynamics.training_state import History
 
@@ -16,7 +21,23 @@ __all__ = [
     "History",
     "Model",
     "ReLUNeuralODE",
+    "Stochastic",
     "VectorField",
     "interpolate",
     "load",
 ]
+
+if _TYPE_CHECKING:
+    from foretell.dynamics.lifting.stochastic import StochasticLifting as StochasticLifting
+
+_WITH_TORCH = {
+    "StochasticLifting": "lifting",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _WITH_TORCH:
+        from importlib import import_module as _import_module
+
+        return getattr(_import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

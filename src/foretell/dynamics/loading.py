@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from typing import Any
 
 from foretell.core import Artifact
-from foretell.dynamics.alrnn import ALRNN
-from foretell.dynamics.cplrnn import CPLRNN
-from foretell.dynamics.neural_ode import ReLUNeuralODE
-from foretell.dynamics.sequence_learner import SequenceLearner
 
-LEARNERS: dict[str, type[SequenceLearner]] = {
-    learner.__name__: learner for learner in (CPLRNN, ALRNN, ReLUNeuralODE)
+# Class -> module, imported when a folder names it: some need torch.
+LEARNERS = {
+    "CPLRNN": "foretell.dynamics.cplrnn",
+    "ALRNN": "foretell.dynamics.alrnn",
+    "ReLUNeuralODE": "foretell.dynamics.neural_ode",
+    "StochasticLifting": "foretell.dynamics.lifting",
+    "GaussianTransition": "foretell.dynamics.lifting",
+    "EngressionTransition": "foretell.dynamics.lifting",
+    "FlowMatchingTransition": "foretell.dynamics.lifting",
+    "AnalogueTransition": "foretell.dynamics.lifting",
 }
 
 
-def load(path: str | os.PathLike[str]) -> SequenceLearner:
+def load(path: str | os.PathLike[str]) -> Any:
     """Open a model folder, whichever learner wrote it.
 
     Parameters
@@ -27,11 +33,14 @@ def load(path: str | os.PathLike[str]) -> SequenceLearner:
     ------
     ArtifactError
         The folder is incomplete, changed, from a newer version, or of an unknown class.
+    MissingExtraError
+        The learner needs torch, which is not installed.
 
     Examples
     --------
     >>> import tempfile
     >>> import numpy as np
+    >>> from foretell.dynamics import CPLRNN
     >>> t = np.arange(200) * 0.1
     >>> model = CPLRNN(latent_dim=2, n_relu=0, sequence_length=20, max_updates=5, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,4 +50,5 @@ def load(path: str | os.PathLike[str]) -> SequenceLearner:
     True
     """
     artifact = Artifact.open(path, classes=LEARNERS)
-    return LEARNERS[artifact.model_class].from_artifact(artifact)
+    learner = getattr(import_module(LEARNERS[artifact.model_class]), artifact.model_class)
+    return learner.from_artifact(artifact)

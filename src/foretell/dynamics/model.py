@@ -92,3 +92,27 @@ class Exponents(Protocol):
     ) -> LyapunovSpectrum:
         """Lyapunov exponents per data time, largest first."""
         ...
+
+
+@runtime_checkable
+class Stochastic(Protocol):
+    """The same state may go on in different ways: runs are draws, and an ensemble has a width."""
+
+    def sample_next(
+        self,
+        x: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Array:
+        """Draw next states, (B, S, ...) from states (B, ...)."""
+        ...
+
+    def rollout(
+        self,
+        x0: ArrayLike,
+        n_steps: int,
+        n_members: int = 1,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Array:
+        """Run ensembles freely, (B, S, n_steps + 1, ...) from starts (B, ...)."""
+        ...

@@ -1,0 +1,88 @@
+"""Simulated stochastic systems and the measures of the lifting benchmarks."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from foretell.dynamics.lifting import StochasticLifting
+from foretell.dynamics.longrun import energy_distance, wasserstein
+
+DT = 0.1
+CELLS = 32
+
+
+def double_well(start: Any, n_steps: int, rng: Any, *, substeps: int = 10) -> Any:
+    """Paths (B, n_steps + 1, 1) of dx = (x - x^3) dt + (0.5 + 0.25 tanh x) dW."""
+    x = np.array(start, dtype=float).reshape(-1, 1)
+    h, path = DT / substeps, [x]
+    for _ in range(n_steps):
+        for _ in range(substeps):
+            dW = np.sqrt(h) * rng.standard_normal(x.shape)
+            x = x + h * (x - x**3) + (0.5 + 0.25 * np.tanh(x)) * dW
+        path.append(x)
+    return np.stack(path, axis=1)
+
+
+def correlated(length: float, cells: int = CELLS) -> Any:
+    """Factor whose product with white noise has covariance exp(-distance^2 / 2 length^2)."""
+    angle = 2 * np.pi * np.arange(cells) / cells
+    away = np.abs(angle[:, None] - angle)
+    away = np.minimum(away, 2 * np.pi - away)
+    covariance = np.exp(-(away**2) / (2 * length**2))
+    values, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def ring(start: Any, n_steps: int, rng: Any, *, length: float = 0.6, substeps: int = 20) -> Any:
+    """Paths (B, n_steps + 1, 32) of the stochastic Allen-Cahn ring.
+
+    du = (0.05 u_xx + u - u^3) dt + (0.25 + 0.15 tanh u) dW, dW correlated over ``length``.
+    """
+    u, factor = np.array(start, dtype=float), correlated(length)
+    dx, h = 2 * np.pi / u.shape[1], DT / substeps
+    path = [u]
+    for _ in range(n_steps):
+        for _ in range(substeps):
+            bend = (np.roll(u, 1, 1) + np.roll(u, -1, 1) - 2 * u) / dx**2
+            dW = np.sqrt(h) * rng.standard_normal(u.shape) @ factor.T
+            u = u + h * (0.05 * bend + u - u**3) + (0.25 + 0.15 * np.tanh(u)) * dW
+        path.append(u)
+    return np.stack(path, axis=1)
+
+
+def ring_starts(n: int, rng: Any, length: float = 0.6) -> Any:
+    return 0.6 * rng.standard_normal((n, CELLS)) @ correlated(length).T
+
+
+def relative_energy_distance(draws: Any, truth: Any) -> float:
+    """Energy distance over the mean distance of two true draws."""
+    half = len(truth) // 2
+    apart = np.linalg.norm(truth[:half] - truth[half : 2 * half], axis=1).mean()
+    return energy_distance(draws, truth) / float(apart)
+
+
+def relative_wasserstein(draws: Any, truth: Any) -> float:
+    return wasserstein(draws, truth) / float(np.std(truth))
+
+
+class MeanOnly(StochasticLifting):
+    """The mean network alone: what regression without labels gives."""
+
+    def _next(self, past: Any, context: Any, rng: Any, kept: Any) -> Any:
+        from foretell.dynamics.lifting.network_sampler import evaluate, no_label
+
+        return evaluate(self.networks_["mean"], past, context, no_label(len(past)))
+
+
+def seconds_per_step(model: Any, paths: Any, n_steps: int = 40) -> float:
+    """CPU time of an update, from two short fits of different length."""
+    times = []
+    for steps in (5, 5 + n_steps):
+        short = type(model)(**{**model.get_params(), "max_steps": steps})
+        if "mean_steps" in short.get_params():
+            short.set_params(mean_steps=1)
+        begin = time.process_time()
+        short.fit(paths)
+        times.append(time.process_time() - begin)
+    return max(times[1] - times[0], 1e-6) / n_steps

@@ -1,0 +1,128 @@
+"""A network with noise as input, trained by the energy score (Shen and Meinshausen)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from foretell.dynamics.lifting.checks import check_whole
+from foretell.dynamics.lifting.network_sampler import Batches, NetworkSampler, evaluate
+from foretell.dynamics.lifting.networks import Design
+from foretell.dynamics.lifting.phases import Look, Phase
+from foretell.dynamics.lifting.training import Training
+from foretell.dynamics.lifting.transitions import Transitions
+
+Array = NDArray[np.float64]
+
+
+class EngressionTransition(NetworkSampler):
+    """Next states from a network of state and fresh noise, trained by a proper score.
+
+    Like lifting it needs one evaluation for a step. Unlike it, the noise is drawn anew for every
+    update and the loss is the energy score of two draws, so that with enough data it finds the
+    conditional law, two-peaked ones included; an update costs two passes.
+
+    Parameters
+    ----------
+    noise_dim : int
+        Numbers of noise.
+    history, backbone, width, depth, periodic, increments, dt_feature, max_steps, batch_size, lr,
+    final_lr, weight_decay, validation, random_state
+        As in ``StochasticLifting``. The parameters with the best held-out energy score are kept.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(500, 1))
+    >>> model = EngressionTransition(noise_dim=4, width=16, max_steps=200, random_state=0)
+    >>> _ = model.fit_transitions(x, 0.5 * x + 0.1 * rng.normal(size=x.shape), np.arange(500))
+    >>> model.sample_next([1.0], 500, 0).shape
+    (1, 500, 1)
+    """
+
+    citations: ClassVar[tuple[str, ...]] = ("engression",)
+
+    def __init__(
+        self,
+        *,
+        noise_dim: int = 16,
+        history: int = 1,
+        backbone: Any = "mlp",
+        width: int | str = "auto",
+        depth: int | str = "auto",
+        periodic: bool = True,
+        increments: bool = True,
+        dt_feature: bool | str = "auto",
+        max_steps: int = 1500,
+        batch_size: int = 64,
+        lr: float = 1e-3,
+        final_lr: float = 1e-5,
+        weight_decay: float = 1e-4,
+        validation: float = 0.2,
+        random_state: int | None = None,
+    ) -> None:
+        self.noise_dim = noise_dim
+        self.history = history
+        self.backbone = backbone
+        self.width = width
+        self.depth = depth
+        self.periodic = periodic
+        self.increments = increments
+        self.dt_feature = dt_feature
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.lr = lr
+        self.final_lr = final_lr
+        self.weight_decay = weight_decay
+        self.validation = validation
+        self.random_state = random_state
+
+    def _check_parameters(self, shape: tuple[int, ...]) -> None:
+        super()._check_parameters(shape)
+        check_whole(self, "noise_dim", 1)
+
+    def _networks(self) -> dict[str, Design]:
+        return {"law": self._design(int(self.noise_dim))}
+
+    def _learn(self, fitted: Transitions, held: Transitions, training: Training) -> None:
+        self.label_dim_ = int(self.noise_dim)
+        module = self._build(self._networks()["law"], 0)
+        data, size = self._batches(fitted), int(self.batch_size)
+        judged = self._batches(held) if len(held) else data
+
+        def loss(batch: Batches, rows: Any, generator: np.random.Generator) -> Tensor:
+            noise = generator.standard_normal((2 * len(rows), self.label_dim_), dtype=np.float32)
+            past, context = batch.past[rows], batch.context[rows]
+            both = module(torch.cat([past, past]), torch.cat([context, context]),
+                          torch.from_numpy(noise))  # fmt: skip
+            one, two = both[: len(rows)], both[len(rows) :]
+            target = batch.target[rows]
+            near = _length(one - target) + _length(two - target)
+            return 0.5 * (near - _length(one - two)).mean()
+
+        def look() -> Look:
+            rows = np.arange(min(len(judged), 2000))
+            with torch.no_grad():
+                generator = np.random.default_rng(self._seed(50))
+                values = [float(loss(judged, rows, generator)) for _ in range(4)]
+            return Look(-float(np.mean(values)))
+
+        def begin() -> Any:
+            return self._task(module, lambda _, g: loss(data, data.rows(g, size), g),
+                              int(self.max_steps), 0)  # fmt: skip
+
+        phase = Phase("law", int(self.max_steps), begin, look, keep_best=bool(len(held)))
+        self._run_phases([phase], training)
+        self.networks_ = {"law": module}
+
+    def _next(self, past: Array, context: Array, rng: np.random.Generator, kept: Any) -> Array:
+        noise = rng.standard_normal((len(past), int(self.noise_dim)), dtype=np.float32)
+        return evaluate(self.networks_["law"], past, context, noise)
+
+
+def _length(x: Tensor) -> Tensor:
+    return torch.sqrt((x**2).sum(dim=1) + 1e-12)

@@ -1,0 +1,477 @@
+"""Stochastic lifting: draw the next state in one network evaluation, by regression on labels.
+
+Source: Berman, Blickhan, Peherstorfer, "Stochastic Lifting for Generating Trajectories of
+Stochastic Physical Systems", ICML 2026. Every transition (x, y) of the data is given one random
+label, for good, and a network is fitted to y from (x, label) by plain least squares until it
+nearly interpolates. With a fresh label it then draws a next state.
+
+What differs here, each to be switched off: the network learns what is left over by a mean network
+(``residual``), in units of the increments; and the width of the draws is set on held-out
+transitions (``calibrate``), since it does not come out right by itself (``linear_spread``).
+
+    next = x + S (m(x) + tau R(x, label))
+
+x state, S standard deviation of the increments, m mean network, R label network, tau temperature.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from foretell.core import ForetellWarning, ParameterError
+from foretell.dynamics.lifting.calibration import choose_temperature, flat_residuals
+from foretell.dynamics.lifting.checks import check_whole
+from foretell.dynamics.lifting.labels import stored_labels
+from foretell.dynamics.lifting.network_sampler import (
+    Batches,
+    Floats,
+    NetworkSampler,
+    evaluate,
+    no_label,
+    squared_error,
+)
+from foretell.dynamics.lifting.networks import Design
+from foretell.dynamics.lifting.phases import Look, Phase, PhasedTask
+from foretell.dynamics.lifting.training import Training
+from foretell.dynamics.lifting.transitions import Transitions
+from foretell.dynamics.longrun.ensembles import energy_score, spread_skill
+
+Array = NDArray[np.float64]
+
+DIMENSIONS = (8, 16, 32, 64, 128)
+_DRAWS = 32
+_JUDGED = 1500  # held-out transitions that the temperature is measured on, at most
+_LOOKED_AT = 2000
+_TABLE = 20_000_000  # label entries kept in memory
+
+
+class StochasticLifting(NetworkSampler):
+    """Draw trajectories of a stochastic system, one network evaluation for a step and network.
+
+    Parameters
+    ----------
+    label_dim : int or "auto"
+        Numbers in a label; "auto" tries 8 to 128 and keeps the one with the best held-out energy
+        score, at five times the cost.
+    history : int
+        States that the next one depends on; the first one is repeated before the start.
+    residual : bool
+        Learn the mean by a network of its own and lift what is left.
+    calibrate : bool
+        Set the width of the draws on held-out transitions; needs ``residual``.
+    centre : bool
+        Take the mean of the lifted part out of the mean network by one more regression.
+    label_scope : "transition" or "trajectory"
+        A label for each step (chance acts anew at every step), or one for a whole recording (the
+        medium is random but stays the same).
+    backbone : "mlp", "conv1d", "unet" or a torch module
+        conv1d for cells on a ring or line, unet for fields (channels, height, width); a module is
+        called as module(past, context, label) and cannot be saved.
+    width, depth : int or "auto"
+        Units and layers of the network.
+    periodic : bool
+        Whether cells form a ring or torus.
+    increments : bool
+        Learn the increment instead of the next state.
+    dt_feature : bool or "auto"
+        Whether the interval between states is an input; "auto" where intervals vary. With False
+        uneven recordings are refused.
+    max_steps, mean_steps : int
+        Updates of the label network, and of the mean network.
+    interp_tol : float
+        The label network is trained until its error is this share of what it should explain.
+    max_labelled : int
+        Transitions that are lifted, at random where there are more; the mean uses all.
+    batch_size, lr, final_lr, weight_decay
+        Of AdamW, with a cosine schedule.
+    validation : float
+        Share of the recordings (or of blocks of time) held back for calibration.
+    random_state : int or None
+        Seed of labels, weights, batches and of what is held back.
+
+    Attributes
+    ----------
+    temperature_ : array (channels,)
+        tau of each variable, or of each channel of a field.
+    train_mse_ratio_ : float
+        Error of the label network over the variance of its targets: near 1 it has learned the
+        mean and draws nothing.
+    spread_skill_ : float
+        Width of held-out draws over the error of their mean after calibration; NaN without.
+    label_dim_ : int
+    interpolation_ : array (looks, 3)
+        Update, error ratio and generated spread while the label network was trained.
+    flat_residuals_ : tuple of str
+        Variables whose residuals are flat or have two peaks: there another sampler is better.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.zeros((40, 21, 1))
+    >>> for t in range(20):
+    ...     x[:, t + 1] = 0.8 * x[:, t] + 0.3 * rng.normal(size=(40, 1))
+    >>> model = StochasticLifting(label_dim=16, width=32, max_steps=400, random_state=0).fit(x)
+    >>> runs = model.rollout([0.0], n_steps=10, n_members=200, random_state=0)
+    >>> runs.shape, bool(0.3 < runs[0, :, -1].std() < 0.7)
+    ((1, 200, 11, 1), True)
+    """
+
+    citations: ClassVar[tuple[str, ...]] = ("stochastic-lifting",)
+
+    def __init__(
+        self,
+        *,
+        label_dim: int | str = 64,
+        history: int = 1,
+        residual: bool = True,
+        calibrate: bool = True,
+        centre: bool = False,
+        label_scope: str = "transition",
+        backbone: Any = "mlp",
+        width: int | str = "auto",
+        depth: int | str = "auto",
+        periodic: bool = True,
+        increments: bool = True,
+        dt_feature: bool | str = "auto",
+        max_steps: int = 1500,
+        mean_steps: int = 400,
+        interp_tol: float = 0.05,
+        max_labelled: int = 4000,
+        batch_size: int = 64,
+        lr: float = 1e-3,
+        final_lr: float = 1e-5,
+        weight_decay: float = 1e-4,
+        validation: float = 0.2,
+        random_state: int | None = None,
+    ) -> None:
+        self.label_dim = label_dim
+        self.history = history
+        self.residual = residual
+        self.calibrate = calibrate
+        self.centre = centre
+        self.label_scope = label_scope
+        self.backbone = backbone
+        self.width = width
+        self.depth = depth
+        self.periodic = periodic
+        self.increments = increments
+        self.dt_feature = dt_feature
+        self.max_steps = max_steps
+        self.mean_steps = mean_steps
+        self.interp_tol = interp_tol
+        self.max_labelled = max_labelled
+        self.batch_size = batch_size
+        self.lr = lr
+        self.final_lr = final_lr
+        self.weight_decay = weight_decay
+        self.validation = validation
+        self.random_state = random_state
+
+    @property
+    def evaluations_per_step(self) -> int:
+        """Network evaluations for one step of a run: one, and one more for the mean network."""
+        return 2 if self.residual else 1
+
+    # ------------------------------------------------------------------ learning
+    def _learn(self, fitted: Transitions, held: Transitions, training: Training) -> None:
+        dims = self._dimensions(len(fitted))
+        self.label_dim_ = dims[-1]
+        data, judged = self._batches(fitted), self._batches(held)
+        lifted = fitted.take(self._labelled(len(fitted)))
+        ids = lifted.ids.copy()
+        if self.label_scope == "trajectory":
+            ids[:, 1] = -1
+        self.networks_ = {}
+        phases: list[Phase] = []
+        if self.residual:
+            phases.append(self._mean_phase(data, judged))
+        candidates: dict[int, nn.Module] = {}
+        for place, d in enumerate(dims, 1):
+            candidates[d] = self._build(self._design(d), place)
+            phases.append(self._label_phase(candidates[d], d, ids, lifted, judged, place))
+        held_small = held.take(np.arange(len(held))[:: max(1, -(-len(held) // _JUDGED))])
+        if self.centre:
+            phases.append(self._centre_phase(candidates, fitted, held_small))
+        task = self._run_phases(phases, training)
+        self._choose(candidates, held_small)
+        if self.centre:
+            self.networks_["mean"] = self._centred
+            del self._centred
+        self._say(task, held_small, f"label-{self.label_dim_}")
+
+    def _mean_phase(self, data: Batches, judged: Batches) -> Phase:
+        module = self._build(self._design(0), 0)
+        self.networks_["mean"] = module
+        size, steps = int(self.batch_size), int(self.mean_steps)
+
+        def loss(_: int, generator: np.random.Generator) -> Tensor:
+            rows = data.rows(generator, size)
+            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
+            return squared_error(found, data.target[rows])
+
+        def look() -> Look:
+            seen = judged if len(judged) else data
+            part = slice(0, _LOOKED_AT)
+            with torch.inference_mode():
+                out = module(seen.past[part], seen.context[part],
+                             torch.zeros(min(len(seen), _LOOKED_AT), 0))  # fmt: skip
+                return Look(-float(((out - seen.target[part]) ** 2).mean()))
+
+        return Phase("mean", steps, lambda: self._task(module, loss, steps, 0), look,
+                     keep_best=len(judged) > 0)  # fmt: skip
+
+    def _label_phase(
+        self, module: nn.Module, d: int, ids: NDArray[np.int64], lifted: Transitions,
+        judged: Batches, place: int,
+    ) -> Phase:  # fmt: skip
+        size, steps, targets = int(self.batch_size), int(self.max_steps), self._batches(lifted)
+        table: Floats | None = None
+        if len(ids) * d <= _TABLE:
+            table = stored_labels(self.seed_, ids, d)
+        variance = [1.0]
+
+        def labels(rows: NDArray[np.int64], generator: np.random.Generator) -> Tensor:
+            return torch.from_numpy(self._training_labels(rows, ids, d, table, generator))
+
+        def begin() -> Any:
+            left = self._targets(lifted)
+            if self.residual:
+                left = left - self._mean_of(lifted)
+            targets.target = torch.from_numpy(left.astype(np.float32))
+            variance[0] = float(left.var(axis=0).mean())
+            return self._task(module, loss, steps, place)
+
+        def loss(_: int, generator: np.random.Generator) -> Tensor:
+            rows = targets.rows(generator, size)
+            found = module(targets.past[rows], targets.context[rows], labels(rows, generator))
+            return squared_error(found, targets.target[rows])
+
+        def look() -> Look:
+            generator = np.random.default_rng(self._seed(70))
+            rows = np.arange(min(len(targets), _LOOKED_AT))
+            seen = targets.past[rows], targets.context[rows]
+            fresh = generator.standard_normal((2, len(rows), d), dtype=np.float32)
+            with torch.inference_mode():
+                error = (
+                    (module(*seen, labels(rows, generator)) - targets.target[rows]) ** 2
+                ).mean()
+                one, two = (module(*seen, torch.from_numpy(f)) for f in fresh)
+                spread = 0.5 * float(((one - two) ** 2).mean())
+            ratio = float(error) / max(variance[0], 1e-300)
+            return Look(-ratio, (float(np.sqrt(spread / max(variance[0], 1e-300))),))
+
+        return Phase(f"label-{d}", steps, begin, look, stop_at=-float(self.interp_tol))
+
+    def _training_labels(
+        self, rows: NDArray[np.int64], ids: NDArray[np.int64], d: int, table: Floats | None,
+        generator: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """The labels of a batch: those of its transitions, whenever they are asked for."""
+        return stored_labels(self.seed_, ids[rows], d) if table is None else table[rows]
+
+    def _centre_phase(
+        self, candidates: dict[int, nn.Module], fitted: Transitions, held: Transitions
+    ) -> Phase:
+        module = self._build(self._design(0), 60)
+        self._centred = module
+        data = self._batches(fitted)
+        size, steps = int(self.batch_size), int(self.mean_steps)
+
+        def begin() -> Any:
+            self._choose(candidates, held)
+            drift = np.zeros_like(self._targets(fitted))
+            rng = np.random.default_rng(self._seed(61))
+            for _ in range(_DRAWS):
+                drift += self._lifted(fitted, rng, 1)[:, 0] / _DRAWS
+            target = self._mean_of(fitted) - self._tau * drift
+            data.target = torch.from_numpy(target.astype(np.float32))
+            module.load_state_dict(self.networks_["mean"].state_dict())
+            return self._task(module, loss, steps, 60)
+
+        def loss(_: int, generator: np.random.Generator) -> Tensor:
+            rows = data.rows(generator, size)
+            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
+            return squared_error(found, data.target[rows])
+
+        return Phase("centre", steps, begin)
+
+    # ------------------------------------------------------------------ calibration
+    def _choose(self, candidates: dict[int, nn.Module], held: Transitions) -> None:
+        """The label dimension with the best held-out energy score, and its temperature."""
+        best = np.inf
+        for d, module in candidates.items():
+            self.label_dim_, self.networks_["label"] = d, module
+            self.temperature_ = np.ones(self._n_channels(self.shape_))
+            raw = self._measure_temperature(held) if self.calibrate else self.temperature_
+            score = 0.0
+            if len(candidates) > 1:
+                draws = self.scale_.states(self.draw(held, _DRAWS))
+                score = float(energy_score(draws, self.scale_.states(held.following)).mean())
+            if score < best:
+                best, chosen, raw_chosen, tau = score, d, raw, self.temperature_
+        self.label_dim_, self.networks_["label"] = chosen, candidates[chosen]
+        self.temperature_, self._raw_temperature = tau, raw_chosen
+
+    def _measure_temperature(self, held: Transitions) -> Array:
+        rng = np.random.default_rng(self._seed(71))
+        residual = self._targets(held) - self._mean_of(held)
+        raw, self.temperature_ = choose_temperature(
+            residual, self._lifted(held, rng, _DRAWS), self._n_channels(self.shape_)
+        )
+        return raw
+
+    def _say(self, task: PhasedTask, held: Transitions, name: str) -> None:
+        curve = task.curve(name)
+        self.interpolation_ = np.column_stack([curve[:, 0], -curve[:, 1], curve[:, 2]])
+        self.train_mse_ratio_ = float(self.interpolation_[-1, 1])
+        self.spread_skill_ = float("nan")
+        self.flat_residuals_: tuple[str, ...] = ()
+        if len(held):
+            draws = self.draw(held, _DRAWS) / self.scale_.step
+            self.spread_skill_ = spread_skill(draws, held.following / self.scale_.step).ratio
+        if len(held) and self.residual:
+            flat = flat_residuals(self._targets(held) - self._mean_of(held),
+                                  self._n_channels(self.shape_))  # fmt: skip
+            names = self.names_ if flat.size == len(self.names_) else map(str, range(flat.size))
+            self.flat_residuals_ = tuple(n for n, f in zip(names, flat, strict=True) if f)
+        raw = self._raw_temperature
+        if self.calibrate and not np.array_equal(raw, self.temperature_):
+            worst = float(raw[np.abs(np.log(raw)).argmax()])
+            why = self._why_clipped(worst)
+            warnings.warn(
+                f"the label temperature should be {worst:.3g} and is kept between 0.5 and 2, so "
+                f"the width of the draws is wrong; {why}.",
+                ForetellWarning,
+                stacklevel=6,
+            )
+
+    def _why_clipped(self, temperature: float) -> str:
+        if temperature < 1:
+            return (
+                "the held-out residuals are much smaller than the fitted ones: hold back other "
+                "recordings, or raise mean_steps"
+            )
+        if self.train_mse_ratio_ > 2 * float(self.interp_tol):
+            return (
+                "the label network has not interpolated (error ratio "
+                f"{self.train_mse_ratio_:.2g}): raise max_steps (now {self.max_steps}) or width"
+            )
+        return f"lower label_dim (now {self.label_dim_})"
+
+    # ------------------------------------------------------------------ drawing
+    @property
+    def _tau(self) -> Array:
+        n = int(np.prod(self.shape_))
+        return np.repeat(self.temperature_, n // self.temperature_.size)
+
+    def _start(self, n_rows: int, rng: np.random.Generator) -> Any:
+        if self.label_scope == "transition":
+            return None
+        return rng.standard_normal((n_rows, self.label_dim_), dtype=np.float32)
+
+    def _next(self, past: Array, context: Array, rng: np.random.Generator, kept: Any) -> Array:
+        label = kept
+        if label is None:
+            label = rng.standard_normal((len(past), self.label_dim_), dtype=np.float32)
+        drawn = evaluate(self.networks_["label"], past, context, label)
+        if not self.residual:
+            return drawn
+        mean = evaluate(self.networks_["mean"], past, context, no_label(len(past)))
+        return np.asarray(mean + self._tau * drawn)
+
+    def _mean_of(self, found: Transitions) -> Array:
+        past = self.scale_.states(found.past)
+        context = self.scale_.context(found.inputs, found.interval)
+        return evaluate(self.networks_["mean"], past, context, no_label(len(past)))
+
+    def _lifted(self, found: Transitions, rng: np.random.Generator, n_draws: int) -> Array:
+        """The label network alone, (N, draws, n)."""
+        past = np.repeat(self.scale_.states(found.past), n_draws, axis=0)
+        context = self.scale_.context(found.inputs, found.interval)
+        label = rng.standard_normal((len(past), self.label_dim_), dtype=np.float32)
+        drawn = evaluate(self.networks_["label"], past, np.repeat(context, n_draws, axis=0), label)
+        return drawn.reshape(len(found), n_draws, -1)
+
+    # ------------------------------------------------------------------ checks and keeping
+    def _holds_back(self) -> bool:
+        return bool(self.validation) and bool(self.residual or self.label_dim == "auto")
+
+    def _check_parameters(self, shape: tuple[int, ...]) -> None:
+        super()._check_parameters(shape)
+        if self.label_dim != "auto":
+            check_whole(self, "label_dim", 1)
+        for key in ("mean_steps", "max_labelled"):
+            check_whole(self, key, 1)
+        for key in ("residual", "calibrate", "centre"):
+            if not isinstance(getattr(self, key), bool):
+                raise ParameterError(f"{key}={getattr(self, key)!r}; needed is True or False.")
+        if self.label_scope not in ("transition", "trajectory"):
+            raise ParameterError(
+                f'label_scope={self.label_scope!r}; needed is "transition" or "trajectory".'
+            )
+        tol = self.interp_tol
+        if isinstance(tol, (bool, str)) or not 0 <= float(tol) < 1:
+            raise ParameterError(f"interp_tol={tol!r}; needed is a share in [0, 1).")
+        if not self.residual and (self.calibrate or self.centre):
+            raise ParameterError(
+                "calibrate and centre act on the residual part; with residual=False write "
+                "calibrate=False, centre=False (the published method)."
+            )
+        if (self.calibrate or self.label_dim == "auto") and not self.validation:
+            raise ParameterError(
+                "validation=0 leaves nothing to calibrate on. Write validation=0.2, or "
+                "calibrate=False with a number for label_dim."
+            )
+
+    def _dimensions(self, n_fitted: int) -> list[int]:
+        most = 4 * n_fitted
+        if self.label_dim == "auto":
+            return [d for d in DIMENSIONS if d <= most] or [most]
+        if int(self.label_dim) > most:
+            raise ParameterError(
+                f"label_dim={self.label_dim} for {n_fitted} fitted transitions; more than four "
+                f"times as many ({most}) leave nothing of the spread. Write label_dim="
+                f"{max(1, min(64, n_fitted // 2))}."
+            )
+        return [int(self.label_dim)]
+
+    def _labelled(self, n_fitted: int) -> NDArray[np.int64]:
+        most = int(self.max_labelled)
+        if n_fitted <= most:
+            return np.arange(n_fitted)
+        rng = np.random.default_rng(self._seed(72))
+        return np.sort(rng.choice(n_fitted, most, replace=False))
+
+    def _networks(self) -> dict[str, Design]:
+        designs = {"label": self._design(self.label_dim_)}
+        return designs | ({"mean": self._design(0)} if self.residual else {})
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "label_dim": self.label_dim_,
+            "train_mse_ratio": repr(self.train_mse_ratio_),
+            "spread_skill": repr(self.spread_skill_),
+            "flat_residuals": list(self.flat_residuals_),
+        }
+
+    def _take_facts(self, facts: dict[str, Any]) -> None:
+        self.label_dim_ = facts["label_dim"]
+        self.train_mse_ratio_ = float(facts["train_mse_ratio"])
+        self.spread_skill_ = float(facts["spread_skill"])
+        self.flat_residuals_ = tuple(facts["flat_residuals"])
+
+    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._learned()
+        own = {"temperature": self.temperature_, "interpolation": self.interpolation_}
+        return arrays | own, facts
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        super()._restore(arrays, facts)
+        self.temperature_ = arrays["temperature"]
+        self.interpolation_ = arrays["interpolation"]
