@@ -22,6 +22,7 @@ from foretell.data import Trajectories
 from foretell.dynamics.evidence import Evidence
 
 FORMAT, SCHEMA = "foretell-comparison", 1
+FRACTION = 0.7  # of the training part, to which the short fits are made
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def plausible(seen: Evidence) -> tuple[list[str], dict[str, str]]:
 
 def compare(
     train: Trajectories,
-    build: Callable[[str], Any],
+    build: Callable[[str, Trajectories], Any],
     *,
     random_state: int = 0,
     on_try: Callable[[str], None] | None = None,
@@ -83,22 +84,23 @@ def compare(
     train : Trajectories
         Training part, in model coordinates.
     build : callable
-        The unfitted learner of a name, with settings for a short fit.
+        The unfitted learner of a name, with settings for a short fit to these recordings.
 
     Returns
     -------
     Comparison, or str
         The reason why they could not be compared.
     """
-    from foretell.dynamics.choose import choose
+    from foretell.dynamics.choose import choose, hold_out
     from foretell.dynamics.evidence import look_at
 
     seen = look_at(train)
     names, left_out = plausible(seen)
     try:
+        first, _ = hold_out(train, FRACTION)
         chosen = choose(
-            train, {name: build(name) for name in names}, left_out=left_out,
-            random_state=random_state, on_try=on_try,
+            train, {name: build(name, first) for name in names}, left_out=left_out,
+            fraction=FRACTION, random_state=random_state, on_try=on_try,
         )  # fmt: skip
     except DataError as error:
         return str(error)

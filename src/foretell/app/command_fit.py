@@ -131,9 +131,12 @@ def run(request: FitRequest, *, resume: bool = False, as_json: bool = False) -> 
     return study
 
 
-def _plan_for(data: Trajectories, request: FitRequest, name: str, brief: bool) -> Plan:
-    effort = COMPARING_EFFORT if brief else request.effort
-    return make_plan(data, learner=name, effort=effort)
+def _plan_for(
+    data: Trajectories, request: FitRequest, name: str, brief: Trajectories | None = None
+) -> Plan:
+    if brief is not None:
+        return make_plan(brief, learner=name, effort=COMPARING_EFFORT)
+    return make_plan(data, learner=name, effort=request.effort)
 
 
 def report(study: Study, folder: FitFolder, limit: int | None = None) -> None:

@@ -61,9 +61,9 @@ class Trainable(Model, Protocol):
 
 
 class PlanFor(Protocol):
-    """Makes the plan of a learner by name, for a short fit when ``brief``."""
+    """Makes the plan of a learner by name; given ``brief``, that of a short fit to those."""
 
-    def __call__(self, name: str, brief: bool) -> Plan:
+    def __call__(self, name: str, brief: Trajectories | None = None) -> Plan:
         """The plan."""
         ...
 
@@ -156,8 +156,8 @@ def fit_study(
     learner : callable
         Makes the unfitted model of a plan.
     plan_for : callable, optional
-        ``plan_for(name, brief)`` is the plan of another learner, ``brief`` for a short fit. Given
-        it, several learners are compared first and the plan of the one taken is followed.
+        ``plan_for(name)`` is the plan of another learner, ``plan_for(name, recordings)`` that of a
+        short fit. Given it, several learners are compared and the plan of the one taken followed.
 
     Returns
     -------
@@ -239,14 +239,14 @@ def _choose(
         hear.stage("Comparing learners")
         found = compare(
             train,
-            lambda name: learner(plan_for(name, True)),
+            lambda name, first: learner(plan_for(name, first)),
             random_state=int(plan.settings.get("random_state", 0)),
             on_try=lambda name: hear.stage(f"Comparing learners: {name}"),
         )
     if isinstance(found, str):
         return _because(plan, f"learners could not be compared: {found}"), None
     keep(found, folder.comparison)
-    return _because(plan_for(found.learner, False), found.why), found
+    return _because(plan_for(found.learner), found.why), found
 
 
 def _because(plan: Plan, why: str) -> Plan:
