@@ -1,0 +1,17 @@
+"""Lifted linear (Koopman) models with inputs, learned for control, and their controllers.
+
+Training a network needs torch; everything else, a trained model included, does not.
+"""
+
+from foretell.dynamics.koopman.base import HorizonErrors, KoopmanModel
+from foretell.dynamics.koopman.edmd import EDMDc
+from foretell.dynamics.koopman.koopman_qp import AlternatingKoopman, JointKoopman, KoopmanQP
+
+__all__ = [
+    "AlternatingKoopman",
+    "EDMDc",
+    "HorizonErrors",
+    "JointKoopman",
+    "KoopmanModel",
+    "KoopmanQP",
+]

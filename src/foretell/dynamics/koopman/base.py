@@ -1,0 +1,527 @@
+"""What all lifted linear models share: lift, predict, simulate, score, save, load. NumPy only.
+
+Legend: B starts, T stamps, N variables, K inputs, F numbers of a state with delays, Z lifted ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from foretell.core import (
+    Artifact,
+    ArtifactError,
+    DataError,
+    ForetellWarning,
+    NotFittedError,
+    NumericalError,
+    ParameterError,
+    as_generator,
+)
+from foretell.data import Scaler, Trajectories
+from foretell.dynamics.checks import (
+    as_trajectories,
+    checked_controls,
+    checked_starts,
+    checked_times,
+    positive,
+    whole,
+)
+from foretell.dynamics.koopman.lifts import Lift, kind_of, lift_from
+from foretell.dynamics.koopman.linear import rollout, split
+from foretell.dynamics.koopman.windows import States, Windows, check_recordings, states_of
+
+Array = NDArray[np.float64]
+
+OUT_OF_RANGE = 1e6  # standard deviations; a run that goes there has escaped
+_KEPT_RESIDUALS = 100  # windows
+_DIVERGED = 2.0  # standard deviations; a forecast further off than that is no forecast
+
+
+@dataclass(frozen=True, eq=False)
+class HorizonErrors:
+    """Errors of forecasts that start from measured states, by how far ahead they look.
+
+    Attributes
+    ----------
+    rmse : array (H, N)
+        Root mean square error in data units.
+    nrmse : array (H,)
+        Root of the mean square error summed over variables, each in its standard deviations, over
+        root N.
+    diverged : float
+        Share of windows whose error at the last step exceeds two standard deviations.
+    n_windows : int
+    """
+
+    rmse: Array
+    nrmse: Array
+    diverged: float
+    n_windows: int
+
+    def mean(self, horizon: int | None = None) -> float:
+        """Mean nrmse of the first steps."""
+        return float(self.nrmse[:horizon].mean())
+
+    def __repr__(self) -> str:
+        return (
+            f"HorizonErrors({len(self.nrmse)} steps, mean nRMSE {self.mean():.4g}, "
+            f"{100 * self.diverged:.2g} % diverged, {self.n_windows} windows)"
+        )
+
+
+class KoopmanModel(BaseEstimator):
+    """Base of the lifted linear models; use KoopmanQP or EDMDc.
+
+    A fitted model has ``A_`` (Z, Z), ``B_`` (Z, K), ``C_`` (N, Z), for a bilinear input ``N_``
+    (K, Z, Z), ``eigenvalues_`` and ``step_``, the time between samples. They act on standardised
+    variables: ``scaler_`` leads there and back.
+    """
+
+    citations: ClassVar[tuple[str, ...]] = ("qpko", "koopman-mpc")
+    horizon: int
+    n_delays: int
+    input: str
+    ridge: float
+
+    # ------------------------------------------------------------------ using
+    def lift(self, x: ArrayLike, past_controls: ArrayLike | None = None) -> Array:
+        """Lifted states (B, Z) of measured ones.
+
+        Parameters
+        ----------
+        x : array (N,), (B, N), or with delays (d + 1, N) or (B, d + 1, N)
+            In data units, oldest row first.
+        past_controls : array (d, K) or (B, d, K), optional
+            The inputs between those rows, needed for a model with delays and inputs.
+        """
+        self._check_fitted()
+        return np.asarray(self._lift(self._states(x, past_controls)))
+
+    def predict(
+        self,
+        X0: ArrayLike,
+        times: ArrayLike,
+        *,
+        controls: ArrayLike | None = None,
+        past_controls: ArrayLike | None = None,
+        relift_every: int | None = None,
+    ) -> Array:
+        """Values (B, T, N) of runs from X0 at ``times``; NaN where a run escaped.
+
+        ``controls`` is (T, K), the same for all starts, or (B, T, K). ``relift_every`` lifts the
+        prediction anew after so many samples, as a nonlinear model would.
+        """
+        self._check_fitted()
+        stamps = checked_times(times)
+        if relift_every is not None and not whole(relift_every, 1):
+            raise ParameterError(f"relift_every={relift_every!r}; needed is a whole number >= 1.")
+        s0 = self._states(X0, past_controls)
+        u = self._controls(controls, stamps.size, len(s0))
+        elapsed = (stamps - stamps[0]) / self.step_
+        n_steps = max(int(np.ceil(elapsed[-1] - 1e-6)), 1)
+        row = np.searchsorted(elapsed, np.arange(n_steps) + 1e-6) - 1
+        z = self._run(s0, u[:, row], relift_every)
+        values = self._values(z)
+        left = np.minimum((elapsed + 1e-9).astype(int), n_steps - 1)
+        share = np.clip(elapsed - left, 0.0, 1.0)
+        share = np.where(np.abs(share - share.round()) < 1e-6, share.round(), share)[:, None]
+        out = np.where(share > 0, (1.0 - share) * values[:, left], values[:, left])
+        out = np.where(share > 0, out + share * values[:, left + 1], out)
+        if not self.n_delays:
+            out[:, 0] = np.atleast_2d(np.asarray(X0, dtype=np.float64))
+        return np.asarray(out)
+
+    def simulate(
+        self,
+        x0: ArrayLike,
+        times: ArrayLike,
+        *,
+        controls: ArrayLike | None = None,
+        n_samples: int = 1,
+        random_state: int | np.random.Generator | None = None,
+        past_controls: ArrayLike | None = None,
+        relift_every: int | None = None,
+    ) -> Trajectories:
+        """Run freely, without data, from one or several starts.
+
+        Parameters
+        ----------
+        x0 : array (N,) or (B, N)
+            State at ``times[0]``, in data units; with delays (d + 1, N) or (B, d + 1, N).
+        times : array (T,)
+            Increasing stamps; between samples of ``step_`` the run is interpolated.
+        controls : array (T, K), optional
+            Inputs; row k holds from ``times[k]`` to ``times[k + 1]``.
+        n_samples : int
+            Copies of each start; they are equal. For runs that differ see ``ensemble``.
+        random_state : int, Generator or None
+            Accepted for the interface; there is nothing random.
+
+        Raises
+        ------
+        ParameterError
+            The start, the times or the controls do not fit the model.
+        NumericalError
+            A run leaves the range of the model at once.
+        """
+        if not whole(n_samples, 1):
+            raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
+        stamps = checked_times(times)
+        if controls is not None and np.ndim(controls) == 3:
+            raise ParameterError("controls of simulate are (T, K), the same for all starts.")
+        runs = self.predict(
+            x0, stamps, controls=controls, past_controls=past_controls, relift_every=relift_every
+        )
+        u = checked_controls(controls, stamps.size, self.control_names_)
+        kept: list[Array] = []
+        for run in runs:
+            fine = np.isfinite(run).all(axis=1)
+            reached = len(run) if fine.all() else int(fine.argmin())
+            if reached < 2:
+                raise NumericalError(
+                    f"a run leaves the range of the model before {stamps[1]:.6g}. Look at "
+                    "eigenvalues_, and fit again with stable=True or a longer horizon."
+                )
+            if reached < len(run):
+                warnings.warn(
+                    f"a run left the range of the model at {stamps[reached]:.6g} and ends there; "
+                    "the model has eigenvalues outside of the unit circle. Fit with stable=True.",
+                    ForetellWarning,
+                    stacklevel=2,
+                )
+            kept += [run[:reached]] * int(n_samples)
+        return Trajectories.from_arrays(
+            kept,
+            [stamps[: len(run)] for run in kept],
+            controls=None if u is None else [u[: len(run)] for run in kept],
+            names=self.names_,
+            units=self.units_,
+            control_names=self.control_names_ if u is not None else None,
+            control_units=self.control_units_ if u is not None else None,
+            time_name=self.time_name_,
+            time_unit=self.time_unit_,
+        )
+
+    def ensemble(
+        self,
+        x0: ArrayLike,
+        controls: ArrayLike,
+        *,
+        n_samples: int = 200,
+        past_controls: ArrayLike | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Array:
+        """Values (n_samples, T + 1, N) of runs that differ like the model differs from the data.
+
+        Every run adds one-step residuals of recordings held back from training, in stretches as
+        they occurred. The error of a forecast is a linear function of such residuals, so that its
+        law is reproduced as far as they are typical.
+
+        Parameters
+        ----------
+        x0 : array (N,), or with delays (d + 1, N)
+        controls : array (T, K)
+            Inputs, one row a sample.
+        """
+        self._check_fitted()
+        if not whole(n_samples, 1):
+            raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
+        rng = as_generator(random_state)
+        s0 = self._states(x0, past_controls)[:1]
+        u = np.asarray(controls, dtype=np.float64).reshape(len(np.atleast_1d(controls)), -1)
+        u = self._controls(u if self.control_names_ else None, len(u), 1)[0]
+        blocks, length = self.residuals_, self.residuals_.shape[1]
+        n_blocks = -(-len(u) // length)
+        drawn = blocks[rng.integers(len(blocks), size=(n_samples, n_blocks))]
+        noise = drawn.reshape(n_samples, n_blocks * length, -1)[:, : len(u)]
+        z0 = np.repeat(self._lift(s0), n_samples, axis=0)
+        z = rollout(self.W_, z0, np.broadcast_to(u, (n_samples, *u.shape)), self._bilinear, noise)
+        return self._values(z)
+
+    def horizon_errors(
+        self,
+        X: Trajectories | ArrayLike,
+        times: ArrayLike | None = None,
+        *,
+        horizon: int | None = None,
+        most: int = 4000,
+    ) -> HorizonErrors:
+        """Errors of forecasts from every measured state, lifted anew each time.
+
+        Parameters
+        ----------
+        X : Trajectories or arrays
+        horizon : int, optional
+            Steps ahead; the horizon of training if left out.
+        most : int
+            Windows looked at, evenly spread.
+        """
+        self._check_fitted()
+        data = as_trajectories(X, times)
+        steps = self.horizon if horizon is None else horizon
+        if not whole(steps, 1):
+            raise ParameterError(f"horizon={horizon!r}; needed is a whole number >= 1.")
+        return self._errors(self._known(data, int(steps)).windows(int(steps), most=most))
+
+    def score(self, X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> float:
+        """How well forecasts up to the horizon agree with recordings: minus their mean nRMSE.
+
+        Higher is better, 0 is perfect; each forecast starts from a measured state.
+        """
+        return -self.horizon_errors(X, times).mean()
+
+    @property
+    def eigenvalues_(self) -> NDArray[np.complex128]:
+        """Eigenvalues of A, largest modulus first."""
+        self._check_fitted()
+        values = np.linalg.eigvals(self.A_).astype(np.complex128)
+        return np.asarray(values[np.argsort(-np.abs(values))])
+
+    @property
+    def spectral_radius_(self) -> float:
+        """Largest modulus of an eigenvalue of A; above 1, forecasts grow without bound."""
+        return float(np.abs(self.eigenvalues_[0]))
+
+    # ------------------------------------------------------------------ keeping
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model folder (``model.json`` and ``weights.safetensors``)."""
+        self._check_fitted()
+        fields = {
+            "names": list(self.names_),
+            "control_names": list(self.control_names_),
+            "control_units": list(self.control_units_),
+            "time_name": self.time_name_,
+            "time_unit": self.time_unit_,
+            "step": self.step_,
+            "lift": kind_of(self.lift_),
+            "scaler": self.scaler_.to_dict(),
+            "residuals_held_back": self.residuals_held_back_,
+            "facts": self.facts_,
+        }
+        arrays = {f"lift.{k}": v for k, v in self.lift_.arrays.items()}
+        return Artifact(
+            model_class=type(self).__name__,
+            arrays={"W": self.W_, "residuals": self.residuals_, **arrays},
+            parameters={
+                k: list(v) if isinstance(v, tuple) else v for k, v in self.get_params().items()
+            },
+            fields=fields,
+            units=dict(zip(self.names_, self.units_, strict=True)),
+            data_fingerprint=self.fingerprint_,
+            citations=self.citations,
+        ).save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a folder that ``save`` wrote."""
+        return cls.from_artifact(Artifact.open(path, classes=[cls.__name__]))
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        """The model that an opened artefact describes."""
+        try:
+            given = artifact.parameters.items()
+            model = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given})
+            model._restore(artifact)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(
+                f"the folder does not describe a {cls.__name__} of this version: {error}. Update "
+                "foretell, or fit and save the model again."
+            ) from error
+        return model
+
+    def _restore(self, artifact: Artifact) -> None:
+        fields: dict[str, Any] = dict(artifact.fields)
+        self.names_ = tuple(fields["names"])
+        self.units_ = tuple(artifact.units[name] for name in self.names_)
+        self.control_names_ = tuple(fields["control_names"])
+        self.control_units_ = tuple(fields["control_units"])
+        self.time_name_, self.time_unit_ = fields["time_name"], fields["time_unit"]
+        self.step_ = float(fields["step"])
+        self.scaler_ = Scaler.from_dict(fields["scaler"])
+        self.fingerprint_ = artifact.data_fingerprint
+        self.facts_ = dict(fields["facts"])
+        self.residuals_ = artifact.arrays["residuals"]
+        self.residuals_held_back_ = bool(fields["residuals_held_back"])
+        lift = {
+            k.removeprefix("lift."): v for k, v in artifact.arrays.items() if k.startswith("lift.")
+        }
+        self._adopt(artifact.arrays["W"], lift_from(fields["lift"], lift))
+
+    # ------------------------------------------------------------------ for the models
+    @property
+    def _bilinear(self) -> bool:
+        return self.input == "bilinear"
+
+    def _prepare(self, data: Trajectories) -> States:
+        """Check recordings, measure their scale, and remember what they were."""
+        step = check_recordings(data, int(self.horizon), int(self.n_delays))
+        scaled, scaler = data.standardise()
+        self._pending = {
+            "step_": step,
+            "scaler_": scaler,
+            "names_": data.names,
+            "units_": data.units,
+            "control_names_": data.control_names,
+            "control_units_": data.control_units,
+            "time_name_": data.time_name,
+            "time_unit_": data.time_unit,
+            "fingerprint_": data.fingerprint(),
+        }
+        return states_of(scaled, int(self.n_delays))
+
+    def _finish(self, W: Array, lift: Lift, held: Windows, held_back: bool) -> None:
+        """Take over what was learned; ``held`` gives the residuals of ``ensemble``."""
+        for name, value in self._pending.items():
+            setattr(self, name, value)
+        del self._pending
+        self._adopt(W, lift)
+        z = lift(held.s)
+        from foretell.dynamics.koopman.linear import features
+
+        e = z[:, 1:] - features(z[:, :-1], held.u, self._bilinear) @ W.T
+        every = max(1, len(e) // _KEPT_RESIDUALS)
+        self.residuals_ = np.ascontiguousarray(e[::every][:_KEPT_RESIDUALS])
+        self.residuals_held_back_ = held_back
+
+    def _adopt(self, W: Array, lift: Lift) -> None:
+        self.W_, self.lift_ = W, lift
+        self.n_features_in_ = len(self.scaler_.mean)
+        self.A_, self.B_, self.N_ = split(W, len(self.control_names_))
+        self.C_ = np.eye(self.n_features_in_, len(W))
+
+    def _lift(self, s: Array) -> Array:
+        return self.lift_(s)
+
+    def _values(self, z: Array) -> Array:
+        """Data units (B, T, N) of lifted states, NaN from where a run escaped."""
+        N = self.n_features_in_
+        outside = np.array(~(np.abs(z) < OUT_OF_RANGE).all(axis=2))
+        outside[:, 0] = False
+        values = self.scaler_.inverse_values(z[..., :N])
+        values[np.logical_or.accumulate(outside, axis=1)] = np.nan
+        return values
+
+    def _run(self, s0: Array, u: Array, relift_every: int | None = None) -> Array:
+        """Lifted states (B, T + 1, Z) in standard units."""
+        F = s0.shape[1]
+        z = self._lift(s0)
+        every = relift_every or u.shape[1]
+        parts = [z[:, None]]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k in range(0, u.shape[1], every):
+                run = rollout(self.W_, z, u[:, k : k + every], self._bilinear)[:, 1:]
+                parts.append(run)
+                z = self._lift(run[:, -1, :F])
+        return np.concatenate(parts, axis=1)
+
+    def _errors(self, windows: Windows) -> HorizonErrors:
+        N = self.n_features_in_
+        z = self._run(windows.s[:, 0], windows.u)
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = z[:, 1:, :N] - windows.s[:, 1:, :N]
+            error = np.where(np.isfinite(error), np.clip(error, -1e100, 1e100), 1e100)
+            square = (error**2).mean(axis=0)
+            last = np.sqrt((error[:, -1] ** 2).mean(axis=1))
+        return HorizonErrors(
+            np.sqrt(square) * self.scaler_.scale, np.sqrt(square.mean(axis=1)),
+            float((last > _DIVERGED).mean()), len(windows),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ checks
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "W_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} has not learned anything yet. "
+                "Call fit(recordings) first, or open a saved one with load(path)."
+            )
+
+    def _check_common(self) -> None:
+        """Refuse impossible arguments that all models have."""
+        if not whole(self.horizon, 2):
+            raise ParameterError(f"horizon={self.horizon!r}; needed is a whole number >= 2.")
+        if not whole(self.n_delays, 0):
+            raise ParameterError(f"n_delays={self.n_delays!r}; needed is a whole number >= 0.")
+        if self.input not in ("linear", "bilinear"):
+            raise ParameterError(f'input={self.input!r} is not known; use "linear" or "bilinear".')
+        if not (positive(self.ridge) or self.ridge == 0):
+            raise ParameterError(f"ridge={self.ridge!r}; needed is a number >= 0, 1e-6 is usual.")
+        seed = getattr(self, "random_state", None)
+        if seed is not None and not whole(seed, 0):
+            raise ParameterError(f"random_state={seed!r}; needed is a whole number >= 0, or None.")
+
+    def _states(self, x: ArrayLike, past_controls: ArrayLike | None) -> Array:
+        """Standardised states with delays (B, F) from what a user measured."""
+        d, N, K = int(self.n_delays), len(self.names_), len(self.control_names_)
+        if d == 0:
+            return self.scaler_.transform_values(checked_starts(x, self.names_))
+        rows = np.asarray(x, dtype=np.float64)
+        rows = rows[None] if rows.ndim == 2 else rows
+        if rows.ndim != 3 or rows.shape[1:] != (d + 1, N) or not np.isfinite(rows).all():
+            raise ParameterError(
+                f"x0 has shape {np.shape(x)}; a model with n_delays={d} starts from the last "
+                f"{d + 1} rows: finite numbers of shape ({d + 1}, {N}), oldest first."
+            )
+        past = np.zeros((len(rows), d, 0))
+        if K:
+            given = np.asarray(np.nan if past_controls is None else past_controls, float)
+            past = given[None] if given.ndim == 2 else given
+            if past.shape[-2:] != (d, K) or not np.isfinite(past).all():
+                raise ParameterError(
+                    f"past_controls has shape {given.shape}; a model with n_delays={d} needs the "
+                    f"inputs between its {d + 1} rows: shape ({d}, {K}), oldest first."
+                )
+            past = np.broadcast_to(past, (len(rows), d, K))
+            past = self.scaler_.transform_controls(past)
+        scaled = self.scaler_.transform_values(rows)
+        return np.concatenate(
+            [scaled[:, ::-1].reshape(len(rows), -1), past[:, ::-1].reshape(len(rows), -1)], axis=1
+        )
+
+    def _controls(self, controls: ArrayLike | None, n_times: int, n_starts: int) -> Array:
+        """Standardised inputs (B, T, K)."""
+        K = len(self.control_names_)
+        if controls is not None and np.ndim(controls) == 3:
+            u = np.asarray(controls, dtype=np.float64)
+            if u.shape != (n_starts, n_times, K) or not np.isfinite(u).all():
+                raise ParameterError(
+                    f"controls have shape {u.shape}; needed are finite numbers of shape "
+                    f"({n_starts}, {n_times}, {K})."
+                )
+            return self.scaler_.transform_controls(u)
+        checked = checked_controls(controls, n_times, self.control_names_)
+        if checked is None:
+            return np.zeros((n_starts, n_times, 0))
+        return np.broadcast_to(self.scaler_.transform_controls(checked), (n_starts, n_times, K))
+
+    def _known(self, data: Trajectories, horizon: int) -> States:
+        """States of recordings that must be of the kind that the model was fitted to."""
+        if data.n_variables != len(self.names_) or data.n_controls != len(self.control_names_):
+            raise DataError(
+                f"the recordings have {data.n_variables} variables and {data.n_controls} "
+                f"controls; the model knows {', '.join(self.names_)} and "
+                f"{', '.join(self.control_names_) or 'no control'}."
+            )
+        step = check_recordings(data, horizon, int(self.n_delays))
+        if abs(step - self.step_) > 1e-2 * self.step_:
+            raise DataError(
+                f"the recordings have a sample every {step:.6g}, the model was fitted to "
+                f"{self.step_:.6g}. Bring them to its grid: "
+                f"foretell.dynamics.interpolate(recordings, {self.step_:.6g})."
+            )
+        return states_of(self.scaler_.transform(data), int(self.n_delays))
+
+    def _identity(self, data: Trajectories, *more: Any) -> str:
+        content = [type(self).__name__, self.get_params(), data.fingerprint(), *more]
+        text = json.dumps(content, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
