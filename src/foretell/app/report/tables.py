@@ -213,7 +213,9 @@ def tried(study: Study) -> Table | None:
                 item.name,
                 number(item.score, 2),
                 f"{number(item.low, 2)} – {number(item.high, 2)}",
-                f"{number(item.worse_by, 2)} ({number(item.less, 2)} – {number(item.more, 2)})",
+                f"{number(item.worse_by, 2)} ({number(item.less, 2)} – {number(item.more, 2)})"
+                if item.worse_by
+                else "the best",
                 number(item.seconds, 2),
                 said or "worse, beyond the noise",
             )
