@@ -20,6 +20,7 @@ Legend: H steps, Z states, K inputs, N outputs; X_HNZ and the like carry their s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,7 +62,222 @@ class MPCPlan:
         return f"MPCPlan({len(self.inputs)} steps, cost {self.cost:.4g}, {kept})"
 
 
-class LinearMPC:
+class ResponseMPC:
+    """Controller of outputs that respond linearly to inputs: y = free + Gam U.
+
+    The matrices are prepared once; only the free response changes from step to step. For a model
+    given by A, B, C use `LinearMPC`.
+
+    Parameters
+    ----------
+    response : array (H, N, H, K)
+        Gam: change of output h by the input at step j, zero for j > h.
+    Q, R, S, final, u_min, u_max, du_max, y_min, y_max, soft_penalty
+        As in `LinearMPC`.
+
+    Examples
+    --------
+    >>> response = np.tril(np.ones((3, 3)))[:, None, :, None]  # an integrator
+    >>> plan = ResponseMPC(response, R=1e-6, u_max=0.6).plan(np.zeros((3, 1)), reference=1.0)
+    >>> plan.outputs.ravel().round(2).tolist()
+    [0.6, 1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        response: ArrayLike,
+        *,
+        Q: ArrayLike = 1.0,
+        R: ArrayLike = 0.1,
+        S: ArrayLike = 0.0,
+        final: ArrayLike | None = None,
+        u_min: ArrayLike | None = None,
+        u_max: ArrayLike | None = None,
+        du_max: ArrayLike | None = None,
+        y_min: ArrayLike | None = None,
+        y_max: ArrayLike | None = None,
+        soft_penalty: float | None = None,
+    ) -> None:
+        Gam = np.asarray(response, dtype=np.float64)
+        if Gam.ndim != 4 or Gam.shape[0] != Gam.shape[2] or not np.isfinite(Gam).all():
+            raise ParameterError(
+                f"response has shape {Gam.shape}; needed are finite numbers of shape (H, N, H, K)."
+            )
+        H, N, _, K = Gam.shape
+        if H < 2:
+            raise ParameterError(f"horizon={H}; needed is a whole number of 2 or more.")
+        self.horizon, self.n_outputs, self.n_inputs = H, N, K
+        self._Gam = Gam.reshape(H * N, H * K)
+        self.Q, self.R = weight(Q, N, "Q"), weight(R, K, "R", positive=True)
+        self.S = weight(S, K, "S")
+        self._final = self.Q if final is None else weight(final, N, "final")
+        self.u_min, self.u_max = bounds(u_min, u_max, K, "u")
+        self.y_min, self.y_max = bounds(y_min, y_max, N, "y")
+        self.du_max = np.full(K, np.inf) if du_max is None else _entries(du_max, K, "du_max")
+        if not (self.du_max > 0).all():
+            raise ParameterError(f"du_max={du_max!r}; an input must be able to change: > 0.")
+        largest = float(max(self.Q.max(), self._final.max(), 1e-3))
+        self._soft = 1e3 * largest if soft_penalty is None else float(soft_penalty)
+        if not 0 < self._soft < np.inf:
+            raise ParameterError(f"soft_penalty={soft_penalty!r}; needed is a positive number.")
+        self._weigh()
+        self._prepare()
+        self._last: tuple[int, ...] = ()
+
+    # ------------------------------------------------------------------ using
+    def plan(
+        self,
+        free: ArrayLike,
+        *,
+        reference: ArrayLike = 0.0,
+        u_reference: ArrayLike = 0.0,
+        u_before: ArrayLike | None = None,
+    ) -> MPCPlan:
+        """The best inputs, given the outputs (H, N) that would follow without any.
+
+        Parameters
+        ----------
+        free : array (H, N)
+        reference, u_reference, u_before
+            As in `LinearMPC.plan`.
+        """
+        H, N, K = self.horizon, self.n_outputs, self.n_inputs
+        rest = np.asarray(free, float).reshape(H * N)
+        r = np.broadcast_to(np.asarray(reference, float), (H, N)).ravel()
+        u_ref = np.broadcast_to(np.asarray(u_reference, float), (H, K)).ravel()
+        before = self._before(u_before)
+        slope = self._GamQ @ (rest - r) - self._R_all @ u_ref
+        slope[:K] -= self.S @ before
+        q = np.concatenate([2.0 * slope, np.full(self._n_slack, self._soft)])
+        solution = self._qp.solve(q, self._right(before, rest), start=self._moved())
+        self._last = solution.active
+        U = solution.x[: H * K]
+        low, high = np.tile(self.u_min, H), np.tile(self.u_max, H)
+        U = np.clip(U, low, high)
+        y = rest + self._Gam @ U
+        cost = self.cost(y, U, reference=r, u_reference=u_ref, u_before=before)
+        return MPCPlan(
+            U.reshape(H, K), y.reshape(H, N), self._violation(y), cost, solution.iterations
+        )
+
+    def cost(
+        self,
+        outputs: ArrayLike,
+        inputs: ArrayLike,
+        *,
+        reference: ArrayLike = 0.0,
+        u_reference: ArrayLike = 0.0,
+        u_before: ArrayLike = 0.0,
+        penalised: bool = False,
+    ) -> float:
+        """Value of the objective at given outputs (H, N) and inputs (H, K).
+
+        ``penalised`` adds the price of exceeding output bounds.
+        """
+        H, N, K = self.horizon, self.n_outputs, self.n_inputs
+        y, U = np.asarray(outputs, float).reshape(H, N), np.asarray(inputs, float).reshape(H, K)
+        off = y - np.broadcast_to(np.asarray(reference, float).reshape(-1, N), (H, N))
+        du = U - np.broadcast_to(np.asarray(u_reference, float).reshape(-1, K), (H, K))
+        before = np.broadcast_to(np.asarray(u_before, float), K)
+        steps = np.diff(np.concatenate([before[None], U]), axis=0)
+        value = (
+            np.einsum("hn,nm,hm->", off[:-1], self.Q, off[:-1]) + off[-1] @ self._final @ off[-1]
+        )
+        value += np.einsum("hk,kl,hl->", du, self.R, du)
+        value += np.einsum("hk,kl,hl->", steps, self.S, steps)
+        if penalised:
+            over = np.maximum(np.maximum(y - self.y_max, self.y_min - y), 0.0)
+            value += self._soft * (over.sum() + 0.5 * (over**2).sum())
+        return float(value)
+
+    def forget(self) -> None:
+        """Drop the active set of the last step, at the start of another run."""
+        self._last = ()
+
+    # ------------------------------------------------------------------ preparing
+    def _weigh(self) -> None:
+        """Weights on all outputs and inputs of the horizon."""
+        H, N, K = self.horizon, self.n_outputs, self.n_inputs
+        Q_all = np.kron(np.eye(H), self.Q)
+        Q_all[-N:, -N:] = self._final
+        self._GamQ = self._Gam.T @ Q_all
+        self._R_all = np.kron(np.eye(H), self.R)
+        self._D = np.eye(H * K) - np.eye(H * K, k=-K)  # inputs to their changes
+
+    def _prepare(self) -> None:
+        """The matrices of the program: Hessian, and rows for inputs, rates, outputs, slacks."""
+        H, K = self.horizon, self.n_inputs
+        S_all = self._D.T @ np.kron(np.eye(H), self.S) @ self._D
+        hessian = 2.0 * (self._GamQ @ self._Gam + self._R_all + S_all)
+        eye = np.eye(H * K)
+        self._rows_u = [_rows(self.u_max, H), _rows(-self.u_min, H)]
+        self._rows_d = _rows(self.du_max, H)
+        self._rows_y = [_rows(self.y_max, H), _rows(-self.y_min, H)]
+        bounded = np.union1d(*self._rows_y)
+        self._n_slack, n = len(bounded), H * K
+        A = [eye[self._rows_u[0]], -eye[self._rows_u[1]]]
+        A += [self._D[self._rows_d], -self._D[self._rows_d]]
+        A += [self._Gam[self._rows_y[0]], -self._Gam[self._rows_y[1]], np.zeros((len(bounded), n))]
+        stacked = np.vstack(A)
+        slack = np.zeros((len(stacked), len(bounded)))
+        begin = len(stacked) - sum(map(len, self._rows_y)) - len(bounded)
+        for i, row in enumerate(np.concatenate(self._rows_y)):
+            slack[begin + i, np.searchsorted(bounded, row)] = -1.0
+        slack[len(stacked) - len(bounded) :] = -np.eye(len(bounded))
+        P = np.zeros((n + len(bounded),) * 2)
+        P[:n, :n] = 0.5 * (hessian + hessian.T)
+        P[n:, n:] = self._soft * np.eye(len(bounded))
+        self._qp = PreparedQP(P, np.hstack([stacked, slack]))
+
+    def _right(self, before: Array, rest: Array) -> Array:
+        H, K = self.horizon, self.n_inputs
+        high, low = self._rows_u
+        first = np.zeros(H * K)
+        first[:K] = before
+        rate = np.tile(self.du_max, H)
+        above, below = self._rows_y
+        return np.concatenate(
+            [
+                np.tile(self.u_max, H)[high], -np.tile(self.u_min, H)[low],
+                (rate + first)[self._rows_d], (rate - first)[self._rows_d],
+                (np.tile(self.y_max, H) - rest)[above], (rest - np.tile(self.y_min, H))[below],
+                np.zeros(self._n_slack),
+            ]
+        )  # fmt: skip
+
+    def _before(self, u_before: ArrayLike | None) -> Array:
+        K = self.n_inputs
+        if u_before is None:
+            if np.isfinite(self.du_max).any():
+                raise ParameterError(
+                    "du_max bounds the change from the input applied last; give u_before=array "
+                    f"of {K}."
+                )
+            return np.zeros(K)
+        before = _entries(u_before, K, "u_before")
+        # From outside of its bounds an input must be able to return, whatever the rate.
+        return np.clip(before, self.u_min - 0.999 * self.du_max, self.u_max + 0.999 * self.du_max)
+
+    def _violation(self, y: Array) -> float:
+        H = self.horizon
+        over = np.maximum(y - np.tile(self.y_max, H), np.tile(self.y_min, H) - y)
+        most = float(over.max(initial=0.0))
+        return most if most > _TOUCHES * max(1.0, float(np.abs(y).max())) else 0.0
+
+    def _moved(self) -> tuple[int, ...]:
+        """The last active set one step earlier, row by row of the kinds of constraints."""
+        sizes = [*map(len, self._rows_u), *[len(self._rows_d)] * 2, *map(len, self._rows_y)]
+        sizes.append(self._n_slack)
+        ends = np.cumsum(sizes)
+        moved = []
+        for row in self._last:
+            kind = int(np.searchsorted(ends, row, side="right"))
+            begin, each = ends[kind] - sizes[kind], sizes[kind] // self.horizon
+            moved.append(row - each if row - each >= begin else row)
+        return tuple(dict.fromkeys(moved))
+
+
+class LinearMPC(ResponseMPC):
     """Controller of a linear model.
 
     Parameters
@@ -109,40 +325,15 @@ class LinearMPC:
         C: ArrayLike | None = None,
         *,
         horizon: int,
-        Q: ArrayLike = 1.0,
-        R: ArrayLike = 0.1,
-        S: ArrayLike = 0.0,
-        final: ArrayLike | None = None,
-        u_min: ArrayLike | None = None,
-        u_max: ArrayLike | None = None,
-        du_max: ArrayLike | None = None,
-        y_min: ArrayLike | None = None,
-        y_max: ArrayLike | None = None,
-        soft_penalty: float | None = None,
+        **options: Any,
     ) -> None:
         self.A, self.B = np.atleast_2d(np.asarray(A, float)), np.asarray(B, float)
         self.C = np.eye(len(self.A)) if C is None else np.atleast_2d(np.asarray(C, float))
         self._check_model(horizon)
-        N, K = len(self.C), self.B.shape[1]
-        self.horizon = int(horizon)
-        self.Q, self.R = weight(Q, N, "Q"), weight(R, K, "R", positive=True)
-        self.S = weight(S, K, "S")
-        self._final = self.Q if final is None else weight(final, N, "final")
-        self.u_min, self.u_max = bounds(u_min, u_max, K, "u")
-        self.y_min, self.y_max = bounds(y_min, y_max, N, "y")
-        self.du_max = np.full(K, np.inf) if du_max is None else _entries(du_max, K, "du_max")
-        if not (self.du_max > 0).all():
-            raise ParameterError(f"du_max={du_max!r}; an input must be able to change: > 0.")
-        largest = float(max(self.Q.max(), self._final.max(), 1e-3))
-        self._soft = 1e3 * largest if soft_penalty is None else float(soft_penalty)
-        if not 0 < self._soft < np.inf:
-            raise ParameterError(f"soft_penalty={soft_penalty!r}; needed is a positive number.")
-        self._condense()
-        self._prepare()
-        self._last: tuple[int, ...] = ()
+        self._F, response = self._condensed(int(horizon))
+        super().__init__(response, **options)
 
-    # ------------------------------------------------------------------ using
-    def plan(
+    def plan(  # type: ignore[override]
         self,
         z: ArrayLike,
         *,
@@ -150,7 +341,6 @@ class LinearMPC:
         u_reference: ArrayLike = 0.0,
         u_before: ArrayLike | None = None,
         disturbance: ArrayLike = 0.0,
-        free: ArrayLike | None = None,
     ) -> MPCPlan:
         """The best inputs from a state.
 
@@ -165,46 +355,18 @@ class LinearMPC:
             The input applied last; needed for ``du_max``, and zero for S if left out.
         disturbance : number or array (K,)
             d, which acts like an additional input.
-        free : array (H, N), optional
-            Outputs without inputs, in place of those that A, C and d give.
 
         Raises
         ------
         ParameterError
             A shape does not fit, or ``u_before`` is missing beside ``du_max``.
         """
-        H, N, K = self.horizon, len(self.C), self.B.shape[1]
-        start = _entries(z, len(self.A), "z")
-        r = np.broadcast_to(np.asarray(reference, float), (H, N)).ravel()
-        u_ref = np.tile(np.broadcast_to(np.asarray(u_reference, float), K), H)
-        before = self._before(u_before)
-        d = np.tile(np.broadcast_to(np.asarray(disturbance, float), K), H)
-        if free is None:
-            rest = self._F @ start + (self._Gam @ d if d.any() else 0.0)
-        else:
-            rest = np.asarray(free, float).reshape(H * N)
-        slope = (
-            self._Gam.T @ (self._Q_all @ (rest - r)) - self._R_all @ u_ref - self._S_first @ before
-        )
-        q = np.concatenate([2.0 * slope, np.full(self._n_slack, self._soft)])
-        solution = self._qp.solve(q, self._right(before, rest), start=self._moved())
-        self._last = solution.active
-        U = solution.x[: H * K]
-        y = rest + self._Gam @ U
-        steps = np.diff(np.concatenate([before[None], U.reshape(H, K)]), axis=0)
-        cost = (y - r) @ self._Q_all @ (y - r) + (U - u_ref) @ self._R_all @ (U - u_ref)
-        cost += np.einsum("hk,kl,hl->", steps, self.S, steps)
-        low, high = np.tile(self.u_min, H), np.tile(self.u_max, H)
-        return MPCPlan(
-            np.clip(U, low, high).reshape(H, K), y.reshape(H, N), self._violation(y), float(cost),
-            solution.iterations,
-        )  # fmt: skip
+        free = self._F @ _entries(z, len(self.A), "z")
+        d = np.broadcast_to(np.asarray(disturbance, float), self.n_inputs)
+        if d.any():
+            free = free + self._Gam @ np.tile(d, self.horizon)
+        return super().plan(free, reference=reference, u_reference=u_reference, u_before=u_before)
 
-    def forget(self) -> None:
-        """Drop the active set of the last step, at the start of another run."""
-        self._last = ()
-
-    # ------------------------------------------------------------------ preparing
     def _check_model(self, horizon: int) -> None:
         Z = len(self.A)
         fits = self.A.shape == (Z, Z) and self.B.ndim == 2 and len(self.B) == Z
@@ -218,99 +380,20 @@ class LinearMPC:
         if not (isinstance(horizon, (int, np.integer)) and horizon >= 2):
             raise ParameterError(f"horizon={horizon!r}; needed is a whole number of 2 or more.")
 
-    def _condense(self) -> None:
-        """Outputs = F z + Gam U, and the weights on all of them."""
-        H, N, K = self.horizon, len(self.C), self.B.shape[1]
-        F, response = np.empty((H, N, len(self.A))), np.empty((H, N, K))
+    def _condensed(self, H: int) -> tuple[Array, Array]:
+        """F (H N, Z) and the response (H, N, H, K) to inputs."""
+        N, K = len(self.C), self.B.shape[1]
+        F, pulse = np.empty((H, N, len(self.A))), np.empty((H, N, K))
         row = self.C
         for h in range(H):
-            response[h] = row @ self.B
+            pulse[h] = row @ self.B
             row = row @ self.A
             F[h] = row
-        Gam = np.zeros((H, N, H, K))
+        response = np.zeros((H, N, H, K))
         for h in range(H):
             for j in range(h + 1):
-                Gam[h, :, j] = response[h - j]
-        self._F, self._Gam = F.reshape(H * N, -1), Gam.reshape(H * N, H * K)
-        self._Q_all = np.kron(np.eye(H), self.Q)
-        self._Q_all[-N:, -N:] = self._final
-        self._R_all = np.kron(np.eye(H), self.R)
-        self._D = np.eye(H * K) - np.eye(H * K, k=-K)  # inputs to their changes
-        S_all = np.kron(np.eye(H), self.S)
-        self._S_all = self._D.T @ S_all @ self._D
-        self._S_first = np.zeros((H * K, K))
-        self._S_first[:K] = self.S
-
-    def _prepare(self) -> None:
-        """The matrices of the program: Hessian, and rows for inputs, rates, outputs, slacks."""
-        H, K = self.horizon, self.B.shape[1]
-        hessian = 2.0 * (self._Gam.T @ self._Q_all @ self._Gam + self._R_all + self._S_all)
-        eye = np.eye(H * K)
-        self._rows_u = [_rows(self.u_max, H), _rows(-self.u_min, H)]
-        self._rows_d = _rows(self.du_max, H)
-        self._rows_y = [_rows(self.y_max, H), _rows(-self.y_min, H)]
-        bounded = np.union1d(*self._rows_y)
-        self._n_slack, n = len(bounded), H * K
-        A = [eye[self._rows_u[0]], -eye[self._rows_u[1]]]
-        A += [self._D[self._rows_d], -self._D[self._rows_d]]
-        A += [self._Gam[self._rows_y[0]], -self._Gam[self._rows_y[1]], np.zeros((len(bounded), n))]
-        stacked = np.vstack(A)
-        slack = np.zeros((len(stacked), len(bounded)))
-        begin = len(stacked) - sum(map(len, self._rows_y)) - len(bounded)
-        for i, row in enumerate(np.concatenate(self._rows_y)):
-            slack[begin + i, np.searchsorted(bounded, row)] = -1.0
-        slack[len(stacked) - len(bounded) :] = -np.eye(len(bounded))
-        P = np.zeros((n + len(bounded),) * 2)
-        P[:n, :n] = 0.5 * (hessian + hessian.T)
-        P[n:, n:] = self._soft * np.eye(len(bounded))
-        self._qp = PreparedQP(P, np.hstack([stacked, slack]))
-
-    def _right(self, before: Array, rest: Array) -> Array:
-        H, K = self.horizon, self.B.shape[1]
-        high, low = self._rows_u
-        first = np.zeros(H * K)
-        first[:K] = before
-        rate = np.tile(self.du_max, H)
-        above, below = self._rows_y
-        return np.concatenate(
-            [
-                np.tile(self.u_max, H)[high], -np.tile(self.u_min, H)[low],
-                (rate + first)[self._rows_d], (rate - first)[self._rows_d],
-                (np.tile(self.y_max, H) - rest)[above], (rest - np.tile(self.y_min, H))[below],
-                np.zeros(self._n_slack),
-            ]
-        )  # fmt: skip
-
-    def _before(self, u_before: ArrayLike | None) -> Array:
-        K = self.B.shape[1]
-        if u_before is None:
-            if np.isfinite(self.du_max).any():
-                raise ParameterError(
-                    "du_max bounds the change from the input applied last; give u_before=array "
-                    f"of {K}."
-                )
-            return np.zeros(K)
-        before = _entries(u_before, K, "u_before")
-        # From outside of its bounds an input must be able to return, whatever the rate.
-        return np.clip(before, self.u_min - 0.999 * self.du_max, self.u_max + 0.999 * self.du_max)
-
-    def _violation(self, y: Array) -> float:
-        H = self.horizon
-        over = np.maximum(y - np.tile(self.y_max, H), np.tile(self.y_min, H) - y)
-        most = float(over.max(initial=0.0))
-        return most if most > _TOUCHES * max(1.0, float(np.abs(y).max())) else 0.0
-
-    def _moved(self) -> tuple[int, ...]:
-        """The last active set one step earlier, row by row of the kinds of constraints."""
-        sizes = [*map(len, self._rows_u), *[len(self._rows_d)] * 2, *map(len, self._rows_y)]
-        sizes.append(self._n_slack)
-        ends = np.cumsum(sizes)
-        moved = []
-        for row in self._last:
-            kind = int(np.searchsorted(ends, row, side="right"))
-            begin, each = ends[kind] - sizes[kind], sizes[kind] // self.horizon
-            moved.append(row - each if row - each >= begin else row)
-        return tuple(dict.fromkeys(moved))
+                response[h, :, j] = pulse[h - j]
+        return F.reshape(H * N, -1), response
 
 
 def weight(value: ArrayLike, size: int, name: str, *, positive: bool = False) -> Array:
