@@ -1,6 +1,6 @@
 from .core import ForetellError, citation
 from .data import Trajectories
-from .dynamics import ALRNN, CPLRNN, ReLUNeuralODE, load
+from .dynamics import ALRNN, CPLRNN, EDMDc, KoopmanQP, ReLUNeuralODE, load
 from .recall import CosineDecoder, OSCMemory, SignSketch
 from .trust import (
     CascadeRouter,
@@ -16,9 +16,11 @@ __all__ = [
     "CPLRNN",
     "CascadeRouter",
     "CosineDecoder",
+    "EDMDc",
     "ExcitationModel",
     "ExposureRegulator",
     "ForetellError",
+    "KoopmanQP",
     "OSCMemory",
     "ReLUNeuralODE",
     "SelectiveEstimator",

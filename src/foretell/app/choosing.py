@@ -48,11 +48,23 @@ def _map(seen: Evidence) -> str:
     return "it moves in equal steps, and the stamps are uneven" if seen.is_uneven else ""
 
 
-# From the simplest to the most complex. The first two are of one size; cplrnn can be solved for
+def _linear(seen: Evidence) -> str:
+    if not seen.is_driven:
+        return "linear in its observables, it comes to rest or turns for ever; for inputs"
+    return _map(seen)
+
+
+def _trained(seen: Evidence) -> str:
+    return _linear(seen) or ("there are too few rows for a network" if seen.is_short else "")
+
+
+# From the simplest to the most complex. cplrnn and alrnn are of one size; cplrnn can be solved for
 # equilibria and cycles, so it goes first.
 CANDIDATES = (
+    Candidate("edmdc", _linear),
     Candidate("cplrnn", lambda seen: ""),
     Candidate("alrnn", _map),
+    Candidate("koopman", _trained, "torch"),
 )
 
 

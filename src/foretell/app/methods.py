@@ -34,6 +34,18 @@ METHODS = (
         "docs/methods/cplrnn.md",
         "the same vector field integrated by RK4; a reference",
     ),
+    Method(
+        "edmdc",
+        "foretell.EDMDc",
+        "docs/methods/qpko.md",
+        "linear model in fixed observables, with inputs; one regression",
+    ),
+    Method(
+        "koopman",
+        "foretell.KoopmanQP",
+        "docs/methods/qpko.md",
+        "linear model in trained observables, with inputs; for control",
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from foretell.app.learner_settings import SETTINGS
 from foretell.app.methods import METHODS
 from foretell.app.study import Choice, Plan
 from foretell.app.words import amount, number
@@ -101,6 +102,10 @@ def make_plan(
     )
     name, why = _learner(data, learner)
     choices.append(Choice("Learner", name, why))
+    if name in SETTINGS:
+        settings, more = SETTINGS[name](data, effort, random_state)
+        parts = (*choices, *more)
+        return Plan(name, settings, effort, dimension, lag, gap, FRACTION, parts)
     driven = data.controls is not None
     n_updates, extra, n_relu, longest_window = (DRIVEN_EFFORTS if driven else EFFORTS)[effort]
     n_observed = dimension if dimension > 1 else data.n_variables

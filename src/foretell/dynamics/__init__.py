@@ -28,9 +28,13 @@ __all__ = [
 ]
 
 if _TYPE_CHECKING:
+    from foretell.dynamics.koopman.edmd import EDMDc as EDMDc
+    from foretell.dynamics.koopman.koopman_qp import KoopmanQP as KoopmanQP
     from foretell.dynamics.lifting.stochastic import StochasticLifting as StochasticLifting
 
 _WITH_TORCH = {
+    "EDMDc": "koopman",
+    "KoopmanQP": "koopman",
     "StochasticLifting": "lifting",
 }
 

@@ -1,0 +1,65 @@
+"""Settings of the learners that are not trained by teacher forcing, by effort.
+
+Each function gets the recordings as the learner will see them (embedded), the effort and the seed,
+and returns the constructor arguments with the choices that the report tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from foretell.app.study import Choice
+from foretell.data import Trajectories
+
+Settings = tuple[dict[str, Any], list[Choice]]
+
+_KOOPMAN = {1: (4, 100), 2: (6, 200), 3: (8, 400), 4: (8, 800), 5: (12, 2_000)}
+_HORIZON = 15
+
+
+def edmdc(data: Trajectories, effort: int, random_state: int) -> Settings:
+    """Monomials and splines; one regression, whatever the effort."""
+    centres = int(np.clip(data.n_samples // 20, 5, 50))
+    settings = {
+        "degree": 2, "n_centres": centres, "stable": True, "horizon": _horizon(data),
+        "random_state": random_state,
+    }  # fmt: skip
+    return settings, [
+        Choice(
+            "Size",
+            f"monomials of degree 2 and {centres} splines",
+            "fixed observables, so that one regression gives the model",
+        )
+    ]
+
+
+def koopman(data: Trajectories, effort: int, random_state: int) -> Settings:
+    """Trained observables: their number and the number of updates grow with the effort."""
+    n_observables, steps = _KOOPMAN[effort]
+    horizon = _horizon(data)
+    settings = {
+        "n_observables": n_observables, "max_steps": steps, "horizon": horizon,
+        "random_state": random_state,
+    }  # fmt: skip
+    return settings, [
+        Choice(
+            "Size",
+            f"{n_observables} trained observables",
+            f"effort {effort}: beside the measured variables; in them the model is linear",
+        ),
+        Choice("Training", f"{steps} updates", f"effort {effort}; errors {horizon} steps ahead"),
+    ]
+
+
+def _horizon(data: Trajectories) -> int:
+    shortest = min(t.size for t in data.times)
+    return int(np.clip(shortest // 4, 2, _HORIZON))
+
+
+SETTINGS: dict[str, Callable[[Trajectories, int, int], Settings]] = {
+    "edmdc": edmdc,
+    "koopman": koopman,
+}
