@@ -2,7 +2,7 @@
 
 Ours: StochasticLifting, calibrated, and as published. Peers on the same convolutional network: the
 mean network alone, a diagonal Gaussian, engression, flow matching in 20 evaluations. 100 recordings
-of 20 steps to learn from; then 400 members over 50 steps from one start, against 1000 true runs.
+of 20 steps to learn from; then 200 members over 50 steps from one start, against 1000 true runs.
 The held-out variation (shorter correlation, a start of the other sign) was looked at once.
 """
 
@@ -33,7 +33,7 @@ from foretell.dynamics.longrun import spread_skill
 
 SEEDS = range(2)
 LEADS = (1, 10, 50)
-MEMBERS = 400
+MEMBERS = 200
 VARIATIONS = {"main": {"length": 0.6, "sign": 1.0}, "held out": {"length": 0.3, "sign": -1.0}}
 NET = {"backbone": "conv1d", "lr": 1e-3, "batch_size": 64}
 OURS = {**NET, "label_dim": 64, "max_steps": 1500, "mean_steps": 400}
@@ -59,10 +59,10 @@ def recordings(seed: int, length: float) -> tuple[Any, Any]:
 
 
 def pace() -> dict[str, Any]:
-    """CPU time of an update of each method, alternating; the least of three."""
+    """CPU time of an update of each method, alternating; the less of two."""
     paths, _ = recordings(0, 0.6)
     found: dict[str, list[float]] = {}
-    for _ in range(3):
+    for _ in range(2):
         for name in ("lifting, calibrated", *TIMED):
             kind, settings = METHODS[name]
             model = kind(**{**settings, "random_state": 0})
@@ -90,7 +90,7 @@ def judge(method: str, seed: int, variation: str, max_steps: int) -> dict[str, A
     runs = model.rollout(start, LEADS[-1], MEMBERS, seed)[0]
     run_seconds = time.process_time() - begin
     now, then = later[:, 5:19:7].reshape(-1, 32), later[:, 6:20:7].reshape(-1, 32)
-    draws = model.sample_next(now, 30, seed)
+    draws = model.sample_next(now, 20, seed)
     calibrated = method == "lifting, calibrated"
     return {
         "distance": [relative_energy_distance(runs[:, k], truth[:, k]) for k in LEADS],

@@ -147,8 +147,8 @@ class LearnerContract:
 
     def test_the_units_of_time_and_data_do_not_matter(self, fitted: Any) -> None:
         in_other_unit = self.new().fit(recording(unit=1024.0))
-        one = fitted.simulate([0.1, 5.0], TIMES).values[0]
-        two = in_other_unit.simulate([0.1, 5.0], 1024.0 * TIMES).values[0]
+        one = fitted.simulate([0.1, 5.0], TIMES, random_state=0).values[0]
+        two = in_other_unit.simulate([0.1, 5.0], 1024.0 * TIMES, random_state=0).values[0]
         assert np.allclose(one, two, rtol=1e-6, atol=1e-9)
 
     def test_generalised_teacher_forcing_also_fits(self) -> None:
@@ -201,8 +201,8 @@ class LearnerContract:
     def test_controls_are_required_once_fitted_with_them(self) -> None:
         model = self.new().fit(driven())
         u = np.ones((5, 1))
-        rising = model.simulate(X0, TIMES, controls=u).values[0]
-        falling = model.simulate(X0, TIMES, controls=-u).values[0]
+        rising = model.simulate(X0, TIMES, controls=u, random_state=0).values[0]
+        falling = model.simulate(X0, TIMES, controls=-u, random_state=0).values[0]
         assert not np.allclose(rising[-1], falling[-1])
         assert np.isfinite(model.score(driven()))
         for wrong in (None, np.ones((5, 2)), np.ones((3, 1)), np.full((5, 1), np.nan)):
@@ -219,6 +219,8 @@ class LearnerContract:
 
     @pytest.mark.parametrize(("arguments", "message"), cases(RECORDINGS))
     def test_bad_recordings(self, arguments: Any, message: str) -> None:
+        if "sequence_length" in message and {"sequence_length", "horizons"} <= self.lacks:
+            pytest.skip(f"{self.make.__name__} has no windows, so none can be too long")
         model = self.new()
         with pytest.raises(ERRORS["recordings"], match=message) as caught:
             model.fit(*arguments())
@@ -241,11 +243,11 @@ class LearnerContract:
 
     def test_a_saved_model_answers_bit_for_bit(self, fitted: Any, tmp_path: Path) -> None:
         fitted.save(tmp_path / "model")
-        expected = fitted.simulate(X0, TIMES)
+        expected = fitted.simulate(X0, TIMES, random_state=0)
         for again in (self.make.load(tmp_path / "model"), load(tmp_path / "model")):
             assert type(again) is self.make
             assert again.get_params() == fitted.get_params()
-            found = again.simulate(X0, TIMES)
+            found = again.simulate(X0, TIMES, random_state=0)
             assert np.array_equal(found.values[0], expected.values[0])
             assert (found.names, found.units) == (expected.names, expected.units)
             assert again.score(recording(seed=1)) == fitted.score(recording(seed=1))
@@ -254,8 +256,9 @@ class LearnerContract:
         model = self.new().fit(driven())
         model.save(tmp_path / "model")
         u = np.linspace(0.0, 1.0, 5)[:, None]
-        again = load(tmp_path / "model").simulate(X0, TIMES, controls=u)
-        assert np.array_equal(again.values[0], model.simulate(X0, TIMES, controls=u).values[0])
+        question = {"x0": X0, "times": TIMES, "controls": u, "random_state": 0}
+        again = load(tmp_path / "model").simulate(**question)
+        assert np.array_equal(again.values[0], model.simulate(**question).values[0])
 
     @pytest.mark.parametrize(
         ("damage", "message"),

@@ -93,7 +93,7 @@ class GaussianTransition(NetworkSampler):
 
         def look() -> Look:
             with torch.no_grad():
-                return Look(-float(likelihood(judged, np.arange(min(len(judged), 4000)))))
+                return Look(-float(likelihood(judged, np.arange(min(len(judged), 1000)))))
 
         def begin() -> Any:
             return self._task(module, lambda _, g: likelihood(data, data.rows(g, size)),

@@ -47,7 +47,7 @@ Array = NDArray[np.float64]
 DIMENSIONS = (8, 16, 32, 64, 128)
 _DRAWS = 32
 _JUDGED = 1500  # held-out transitions that the temperature is measured on, at most
-_LOOKED_AT = 2000
+_LOOKED_AT = 500  # transitions in a look at the training
 _TABLE = 20_000_000  # label entries kept in memory
 
 
@@ -256,12 +256,16 @@ class StochasticLifting(NetworkSampler):
             generator = np.random.default_rng(self._seed(70))
             rows = np.arange(min(len(targets), _LOOKED_AT))
             seen = targets.past[rows], targets.context[rows]
-            fresh = generator.standard_normal((2, len(rows), d), dtype=np.float32)
+            few = rows[:200]
+            fresh = generator.standard_normal((2, len(few), d), dtype=np.float32)
             with torch.inference_mode():
                 error = (
                     (module(*seen, labels(rows, generator)) - targets.target[rows]) ** 2
                 ).mean()
-                one, two = (module(*seen, torch.from_numpy(f)) for f in fresh)
+                one, two = (
+                    module(targets.past[few], targets.context[few], torch.from_numpy(f))
+                    for f in fresh
+                )
                 spread = 0.5 * float(((one - two) ** 2).mean())
             ratio = float(error) / max(variance[0], 1e-300)
             return Look(-ratio, (float(np.sqrt(spread / max(variance[0], 1e-300))),))
