@@ -178,6 +178,10 @@ def test_a_score_turned_around_is_refused_with_the_fix(here: Path) -> None:
         ("entropy,wrong\n0.1,0\n", ["--guarantee", "fdr"], "needs the scores of unlabelled"),
         ("entropy,wrong\n0.1,0\n", ["--direction", "up"], "lower_is_surer, higher_is_surer"),
         ("entropy@3,wrong\n0.1,0\n", ["--score", "entropy@2"], "says version '2'"),
+        ("entropy,entropy,wrong\n0.1,0.1,0\n", [], "Rename them"),
+        ("entropy,wrong\n0.1,0\n0.2\0,1\n", [], "zero bytes"),
+        ('entropy,wrong\n0.1,0\n"0.2,1\n0.3,0\n', [], "Row 3 of t.csv has 1 cells"),
+        ("entropy,wrong\n0.1,0\n", ["--alpha", "nan"], "alpha=nan"),
     ],
 )
 def test_bad_calibration(
@@ -322,14 +326,20 @@ def test_another_score_is_refused(here: Path) -> None:
         (lambda text: text.replace('"schema": 1', '"schema": 99'), "schema 99"),
         (lambda text: "[]", "This is not a rule"),
         (lambda text: "", "is not a JSON file"),
+        (lambda text: "\xff\xfe", "is not a JSON file"),
+        (lambda text: text.replace('"threshold"', '"treshold"'), "was changed after"),
     ],
 )
 def test_damaged_rules_are_refused(here: Path, change: Any, message: str) -> None:
-    (here / "bad.json").write_text(change((here / "rule.json").read_text()))
+    changed = change((here / "rule.json").read_text())
+    (here / "bad.json").write_text(changed, encoding="latin-1")
     code, _, told = call("apply", "bad.json", "new.csv", "--out", "d.csv")
     assert code == 1
     assert message in told
-    assert call("apply", "nowhere.json", "new.csv", "--out", "d.csv")[0] == 1
+    for other in ("nowhere.json", "."):
+        code, _, told = call("apply", other, "new.csv", "--out", "d.csv")
+        assert code == 1
+        assert "cannot be read" in told
 
 
 def test_bad_new_cases_leave_nothing_behind(here: Path) -> None:

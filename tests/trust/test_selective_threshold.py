@@ -1,5 +1,6 @@
 """`SelectiveThreshold`: worked numbers, bad input, warnings, rules in files."""
 
+import hashlib
 import json
 import warnings
 
@@ -426,6 +427,30 @@ def test_changed_newer_and_foreign_files_are_refused(tmp_path):
         SelectiveThreshold.load(path)
     with pytest.raises(ArtifactError, match="not a certificate"):
         Certificate.from_dict({"kind": "pac"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.pop("threshold"),
+        lambda c: c["parameters"].update(newer=1),
+        lambda c: c["parameters"].update(alpha="x"),
+        lambda c: c["results"].update(predict=1),
+        lambda c: c.update(results=[]),
+        lambda c: c.update(score=[]),
+        lambda c: c["score"].update(hash="0"),
+        lambda c: c.update(profile={}),
+        lambda c: c.update(retention_interval=[1]),
+    ],
+)
+def test_damage_under_a_checksum_that_fits_is_refused_too(change):
+    content = quiet(*sample(), alpha=0.1).to_dict()
+    content.pop("sha256")
+    change(content)
+    text = json.dumps(content, sort_keys=True)
+    signed = {**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    with pytest.raises(ArtifactError, match=r"(?i)calibrate again"):
+        SelectiveThreshold.from_dict(signed)
 
 
 def test_certificates_are_complete():

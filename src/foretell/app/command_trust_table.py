@@ -239,7 +239,7 @@ class ScoreTable:
                 f"{', '.join(map(repr, titles))}. Say which one holds the {role}: "
                 f"{flag} {self._suggestion(role, usual[0])}"
             )
-        if wanted in titles:
+        if titles.count(wanted) == 1:
             return titles.index(wanted)
         base = _base(wanted)
         if base in named:
@@ -255,9 +255,10 @@ class ScoreTable:
         places = [place for place, found in enumerate(named) if found == name]
         if len(places) > 1:
             titles = [self.layout.titles[place] for place in places]
+            told_apart = len({*titles}) == len(titles)
+            fix = f"Say which one is meant: {flag} {titles[-1]}" if told_apart else "Rename them."
             raise DataError(
-                f"{self.source} has several columns {name!r}: {', '.join(map(repr, titles))}. Say "
-                f"which one is meant: {flag} {titles[-1]}"
+                f"{self.source} has several columns {name!r}: {', '.join(map(repr, titles))}. {fix}"
             )
         return places[0]
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core.errors import ArtifactError, DataError, ForetellWarning
+from foretell.core.errors import ArtifactError, DataError, ForetellWarning, ParameterError
 from foretell.core.files import write_text_atomic
+from foretell.trust.boundary import check_level
 from foretell.trust.decision import Certificate
 from foretell.trust.selective.checks import fingerprint
 from foretell.trust.selective.identity import ScoreIdentity, ScoreProfile, ScoreShift
@@ -83,12 +84,28 @@ def restore(cls: type[SelectiveThreshold], content: Any) -> SelectiveThreshold:
             "This rule was changed after it was calibrated (its checksum does not match), so its "
             "certificate says nothing. Calibrate again."
         )
+    try:
+        return _restored(cls, content)
+    except (AttributeError, KeyError, TypeError, ValueError, ParameterError) as error:
+        raise ArtifactError(
+            f"This rule is incomplete or damaged ({type(error).__name__}: {error}). Calibrate "
+            "again, and save the new rule."
+        ) from error
+
+
+def _restored(cls: type[SelectiveThreshold], content: dict[str, Any]) -> SelectiveThreshold:
     score = dict(content["score"])
-    score.pop("hash")
+    known = score.pop("hash")
     identity = ScoreIdentity(**score)
-    rule = cls(**content["parameters"], score=identity)
+    identity.check()
+    parameters, results = content["parameters"], content["results"]
+    if known != identity.hash or {*parameters} != {*PARAMETERS} or {*results} != {*RESULTS}:
+        raise ValueError("the hash of the score or the names of the fields do not fit")
+    for name in ("alpha", "delta"):
+        check_level(name, parameters[name])
+    rule = cls(**parameters, score=identity)
     rule.identity_ = identity
-    for name, value in content["results"].items():
+    for name, value in results.items():
         setattr(rule, name, value)
     rule.threshold_ = _number_in(content["threshold"])
     rule._limit = None if rule.threshold_ is None else identity.sign * rule.threshold_
