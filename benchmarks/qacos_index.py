@@ -15,7 +15,7 @@ from foretell.recall import CosineDecoder, SignSketch
 from foretell.recall.backends import Request, ScanBackend, Tables, scanned, sign_index
 from foretell.recall.block_scan import BlockedCodes
 from foretell.recall.rows import Rows
-from foretell.recall.store import Column, MemoryTable
+from foretell.recall.table import Column, MemoryTable
 
 BITS, SEEDS, QUERIES, BUDGET, ROUNDS, K = 384, 5, 400, 100, 7, 10
 MILLION = 1_000_000

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from foretell.core.errors import ArtifactError, ParameterError
-from foretell.recall import store
+from foretell.recall import store, store_header
 from foretell.recall.rows import GrowingRows, Rows
-from foretell.recall.store import Column, FolderTable, MemoryTable
+from foretell.recall.store import FolderTable
+from foretell.recall.table import Column, MemoryTable, TableView
 
 COLUMNS = {"codes": Column("|u1", 3), "ids": Column("<i8", 1), "vectors": Column("<f4", 2)}
 
@@ -30,7 +32,7 @@ def rows(start: int, count: int) -> dict[str, np.ndarray]:
     }
 
 
-def same(view: store.TableView, n: int) -> bool:
+def same(view: TableView, n: int) -> bool:
     expected = rows(0, n)
     return view.n == n and all(
         np.array_equal(view.columns[name].all(), expected[name]) for name in COLUMNS
@@ -105,7 +107,7 @@ def test_empty_commits_and_the_memory_table() -> None:
 
 
 def test_checksums_do_not_depend_on_how_the_rows_were_split(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(store, "PIECE", 16)
+    monkeypatch.setattr(store_header, "PIECE", 16)
     headers = []
     for number, parts in enumerate([[11], [1, 9, 1], [4, 4, 3]]):
         table = FolderTable.create(tmp_path / str(number), COLUMNS)
@@ -259,7 +261,7 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
 def rewrite(folder: Path, **change: object) -> None:
     path = folder / "index.json"
     content = json.loads(path.read_text()) | change
-    content["crc32"] = f"{store.zlib.crc32(store._canonical(content)):08x}"
+    content["crc32"] = f"{zlib.crc32(store_header.canonical(content)):08x}"
     path.write_text(json.dumps(content))
 
 
@@ -343,7 +345,7 @@ def test_rows_of_another_shape_are_refused(folder: Path, change: dict[str, np.nd
 
 def test_a_blob_replaced_while_it_is_read_is_read_again(folder: Path, monkeypatch) -> None:
     writer = FolderTable.open(folder)
-    real, calls = store._read_blobs, []
+    real, calls = store.read_blobs, []
 
     def late(where: Path, header: object) -> dict[str, bytes]:
         if not calls:
@@ -351,6 +353,6 @@ def test_a_blob_replaced_while_it_is_read_is_read_again(folder: Path, monkeypatc
             writer.commit(blobs={"matrix": b"newer"})
         return real(where, header)
 
-    monkeypatch.setattr(store, "_read_blobs", late)
+    monkeypatch.setattr(store, "read_blobs", late)
     assert FolderTable.open(folder).view().blobs["matrix"] == b"newer"
     writer.close()

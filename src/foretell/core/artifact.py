@@ -17,14 +17,21 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretell import __version__
 from foretell.core.errors import ArtifactError
-from foretell.core.files import beside, resolved, sync_folder, write_and_sync, writing
+from foretell.core.files import (
+    beside,
+    put_in_place,
+    recover_folder,
+    resolved,
+    sync_folder,
+    write_and_sync,
+    writing,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +118,7 @@ class Artifact:
         weights = _pack(self.arrays)
         model = self._describe(weights)
         with writing(target):
-            replaced = _replaceable(target)
+            _refuse_others(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             fresh = beside(target)
             try:
@@ -119,7 +126,7 @@ class Artifact:
                 write_and_sync(fresh / WEIGHTS_FILE, weights)
                 write_and_sync(fresh / MODEL_FILE, model)
                 sync_folder(fresh)
-                _swap(fresh, target, replaced)
+                put_in_place(fresh, target, ours=(MODEL_FILE, WEIGHTS_FILE).__contains__)
             except BaseException:
                 shutil.rmtree(fresh, ignore_errors=True)
                 raise
@@ -220,53 +227,25 @@ def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
         raise ArtifactError(f"The arrays cannot be saved: {error} ({types}).") from error
 
 
-def _replaceable(target: Path) -> bool:
-    """Whether a model is there to be replaced; refuses a path that holds anything else."""
+def _refuse_others(target: Path) -> None:
+    """Refuse a path that holds anything but a model, which may be replaced."""
     if not target.exists():
-        return False
+        return
     if not target.is_dir():
         raise ArtifactError(f"{target} is a file. A model is saved as a folder: give another name.")
     if (target / MODEL_FILE).exists() or not any(target.iterdir()):
-        return True
+        return
     raise ArtifactError(
         f"{target} exists and holds files, but no {MODEL_FILE}, so it is not a model that could be "
         "replaced. Give another name, or empty the folder first."
     )
 
 
-def _previous(target: Path) -> Path:
-    """Where the old folder waits during the swap; ``open`` finds it there after a power cut."""
-    return target.parent / f".{target.name}.previous"
-
-
-def _swap(fresh: Path, target: Path, replaced: bool) -> None:
-    previous = _previous(target)
-    if not replaced:
-        os.rename(fresh, target)
-        sync_folder(target.parent)
-        return
-    if previous.exists():
-        shutil.rmtree(previous)
-    os.rename(target, previous)
-    try:
-        os.rename(fresh, target)
-    except BaseException:
-        os.rename(previous, target)
-        raise
-    sync_folder(target.parent)
-    for kept in previous.iterdir():
-        if kept.name not in (MODEL_FILE, WEIGHTS_FILE):
-            os.rename(kept, target / kept.name)
-    shutil.rmtree(previous, ignore_errors=True)
-
-
 # Opening -----------------------------------------------------------------------------------------
 
 
 def _found(folder: Path) -> Path:
-    if not folder.exists() and (_previous(folder) / MODEL_FILE).exists():
-        with suppress(OSError):
-            os.rename(_previous(folder), folder)
+    recover_folder(folder)
     if not folder.exists():
         raise ArtifactError(f"{folder} does not exist. Give the folder that `save` returned.")
     if not folder.is_dir():

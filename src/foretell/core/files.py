@@ -1,7 +1,8 @@
-"""Files that are either the old one or the new one, never half of each.
+"""Files and folders that are either the old one or the new one, never half of each.
 
 The bytes go to a file beside the target, are forced to the disk, and then take the target's name
-in one step. A full disk, a closed folder or Ctrl-C leaves the old file as it was.
+in one step. A full disk, a closed folder or Ctrl-C leaves the old file as it was. A folder takes
+two steps, and `recover_folder` completes them after a power cut between the two.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -104,6 +106,57 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def put_in_place(fresh: Path, target: Path, *, ours: Callable[[str], bool]) -> None:
+    """Give a finished folder the name of the target, and remove the older folder of that name.
+
+    Parameters
+    ----------
+    fresh : Path
+        Written, beside the target.
+    target : Path
+        A folder, or nothing.
+    ours : callable
+        Whether a name in the older folder was written by us. Files of others move along.
+    """
+    recover_folder(target)
+    previous = _previous(target)
+    if not target.exists():
+        os.rename(fresh, target)
+        sync_folder(target.parent)
+        return
+    _move_along(previous, target, ours)
+    os.rename(target, previous)
+    try:
+        os.rename(fresh, target)
+    except BaseException:
+        os.rename(previous, target)
+        raise
+    sync_folder(target.parent)
+    _move_along(previous, target, ours)
+
+
+def recover_folder(target: Path) -> None:
+    """Give the older folder its name back, where `put_in_place` was cut off between two renames."""
+    previous = _previous(target)
+    if previous.is_dir() and not target.exists():
+        with suppress(OSError):
+            os.rename(previous, target)
+
+
+def _previous(target: Path) -> Path:
+    return target.parent / f".{target.name}.previous"
+
+
+def _move_along(previous: Path, target: Path, ours: Callable[[str], bool]) -> None:
+    """Take the files of others from an older folder, and remove it; nothing if there is none."""
+    if not previous.is_dir():
+        return
+    for kept in previous.iterdir():
+        if not ours(kept.name) and not (target / kept.name).exists():
+            os.rename(kept, target / kept.name)
+    shutil.rmtree(previous, ignore_errors=True)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from foretell.core import MissingExtraError, ParameterError
 from foretell.recall.rows import Rows
 from foretell.recall.scan import rounded_tables, table_sums
-from foretell.recall.store import TableView
+from foretell.recall.table import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

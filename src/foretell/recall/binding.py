@@ -39,7 +39,8 @@ from foretell.recall.binding_statistics import (
     default_kept,
     osc_variances,
 )
-from foretell.recall.fact_memory import Array, FactMemory, Rows
+from foretell.recall.fact_cells import Array, Rows
+from foretell.recall.fact_memory import FactMemory
 from foretell.recall.hashed_normals import hash_key, hashed_normals
 from foretell.recall.memory_checks import Beyond
 from foretell.recall.role_paths import key_sign

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from foretell.core.errors import ParameterError
 from foretell.recall.binding_statistics import MOST_CELLS
-from foretell.recall.fact_memory import Array, FactMemory, Rows
+from foretell.recall.fact_cells import Array, Rows
+from foretell.recall.fact_memory import FactMemory
 from foretell.recall.hashed_normals import hashed_normals
 from foretell.recall.role_paths import Path, parse_path, path_key, path_text
 from foretell.recall.tensor_products import add_products, contract, leave_one_out, score_core

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ArtifactError, DataError, ParameterError
-from foretell.core.files import beside, resolved, sync_folder, writing
+from foretell.core.files import beside, put_in_place, resolved, writing
 from foretell.recall.backends import BACKENDS, Backend, GraphBackend, as_backend
 from foretell.recall.decoders import CosineDecoder
 from foretell.recall.sign_coding import SignCoding
-from foretell.recall.store import HEADER, Column, FolderTable, TableView
+from foretell.recall.store import FolderTable, is_ours
+from foretell.recall.store_header import HEADER
+from foretell.recall.table import Column, TableView
 
 _ROWS = 8192
 _KIND = "SketchIndex"
@@ -169,15 +171,16 @@ def write_copy(
 ) -> Path:
     """Write a table to a new folder and put it in the place of an older index, in one step.
 
-    Removed rows are left out, unless a graph needs them as stepping stones.
+    Removed rows are left out, unless a graph needs them as stepping stones. Files in the older
+    folder that are not of the index move along.
     """
     with writing(target):
-        replaced = _replaceable(target)
+        _refuse_others(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = beside(target)
         try:
             _write_table(fresh, view, alive, sketch, graph)
-            _swap(fresh, target, replaced)
+            put_in_place(fresh, target, ours=is_ours)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -207,32 +210,15 @@ def _write_table(
         table.close()
 
 
-def _replaceable(target: Path) -> bool:
+def _refuse_others(target: Path) -> None:
+    """Refuse a path that holds anything but an index, which may be replaced."""
     if not target.exists():
-        return False
+        return
     if not target.is_dir():
         raise ArtifactError(f"{target} is a file. An index is a folder: give another name.")
     if (target / HEADER).exists() or not any(target.iterdir()):
-        return True
+        return
     raise ArtifactError(
         f"{target} exists and holds files, but no {HEADER}, so it is not an index that could be "
         "replaced. Give another name, or empty the folder first."
     )
-
-
-def _swap(fresh: Path, target: Path, replaced: bool) -> None:
-    previous = target.parent / f".{target.name}.previous"
-    if not replaced:
-        os.rename(fresh, target)
-        sync_folder(target.parent)
-        return
-    if previous.exists():
-        shutil.rmtree(previous)
-    os.rename(target, previous)
-    try:
-        os.rename(fresh, target)
-    except BaseException:
-        os.rename(previous, target)
-        raise
-    sync_folder(target.parent)
-    shutil.rmtree(previous, ignore_errors=True)

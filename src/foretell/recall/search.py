@@ -29,7 +29,8 @@ from foretell.recall.scan import checked_codes
 from foretell.recall.search_results import Ids, SearchResult
 from foretell.recall.sign_coding import SignCoding
 from foretell.recall.snapshot import Snapshot
-from foretell.recall.store import Column, FolderTable, MemoryTable, Table, TableView, Verify
+from foretell.recall.store import FolderTable, Verify
+from foretell.recall.table import Column, MemoryTable, Table, TableView
 
 if TYPE_CHECKING:
     from foretell.recall.sketch import SignSketch

@@ -21,7 +21,7 @@ from foretell.recall.decoders import CosineDecoder, QueryPlan
 from foretell.recall.gate import gated
 from foretell.recall.search_results import Ids, SearchInfo, SearchResult
 from foretell.recall.sign_coding import SignCoding
-from foretell.recall.store import TableView
+from foretell.recall.table import TableView
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,173 +17,46 @@ One writer at a time holds the lock of the folder; readers need none, in any num
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell import __version__
 from foretell.core.errors import ArtifactError, ParameterError
-from foretell.core.files import resolved, sync_folder, write_and_sync, write_bytes_atomic, writing
-from foretell.recall.rows import GrowingRows, Rows
+from foretell.core.files import (
+    recover_folder,
+    resolved,
+    sync_folder,
+    write_and_sync,
+    write_bytes_atomic,
+    writing,
+)
+from foretell.recall.rows import Rows
+from foretell.recall.store_header import (
+    HEADER,
+    REMEDY,
+    Header,
+    check_column,
+    extended,
+    read_blobs,
+    read_header,
+)
+from foretell.recall.table import Column, TableView, checked_rows
 
-FORMAT = "foretell-index"
-SCHEMA = 1
-HEADER = "index.json"
 LOCK = ".writer.lock"
 BLOB_NAME = re.compile(r"[a-z]+-\d+\.bin")
+COLUMN_NAME = re.compile(r"[a-z]+\.bin")
 PARTIAL_NAME = re.compile(r"\.index\.json\.[0-9a-f]+\.partial")
-PIECE = 1 << 24  # bytes under one checksum
-REMEDY = "Copy the folder again with all of its files, or build the index again."
 
 Verify = Literal["all", "codes", "none"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """Type and width of one column of a table."""
-
-    dtype: str
-    width: int
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row."""
-        return np.dtype(self.dtype).itemsize * self.width
-
-
-@dataclass(frozen=True, eq=False)
-class TableView:
-    """What was committed at one moment; later commits do not change it.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    columns : mapping of str to Rows
-        Every column, at least ``n`` rows long.
-    blobs : mapping of str to bytes
-        Small or rarely changed contents by name.
-    fields : mapping
-        Facts as JSON values.
-    """
-
-    n: int
-    columns: Mapping[str, Rows]
-    blobs: Mapping[str, bytes]
-    fields: Mapping[str, Any]
-
-
-class Table(Protocol):
-    """A table of equally long columns that can only be appended to, with atomic commits."""
-
-    def view(self) -> TableView:
-        """The last commit."""
-        ...
-
-    def commit(
-        self,
-        rows: Mapping[str, NDArray[Any]] | None = None,
-        blobs: Mapping[str, bytes] | None = None,
-        fields: Mapping[str, Any] | None = None,
-    ) -> TableView:
-        """Append rows, replace blobs and update fields: all of it or nothing."""
-        ...
-
-    def close(self) -> None:
-        """Give up the right to write."""
-        ...
-
-
-class MemoryTable:
-    """A table in memory.
-
-    Examples
-    --------
-    >>> table = MemoryTable({"ids": Column("<i8", 1)})
-    >>> view = table.commit({"ids": np.array([[7], [9]])})
-    >>> view.n, view.columns["ids"].all().ravel()
-    (2, array([7, 9]))
-    """
-
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._columns = {name: GrowingRows(c.width, c.dtype) for name, c in columns.items()}
-        self._kinds = dict(columns)
-        self._view = TableView(0, self._views(), {}, {})
-
-    def _views(self) -> Mapping[str, Rows]:
-        return MappingProxyType({name: rows.view() for name, rows in self._columns.items()})
-
-    def view(self) -> TableView:
-        """The last commit."""
-        return self._view
-
-    def commit(
-        self,
-        rows: Mapping[str, NDArray[Any]] | None = None,
-        blobs: Mapping[str, bytes] | None = None,
-        fields: Mapping[str, Any] | None = None,
-    ) -> TableView:
-        """Append rows, replace blobs and update fields."""
-        n = self._view.n
-        if rows is not None:
-            n += checked_rows(rows, self._kinds)
-            for name, values in rows.items():
-                self._columns[name].append(values)
-        self._view = TableView(
-            n,
-            self._views(),
-            MappingProxyType({**self._view.blobs, **(blobs or {})}),
-            MappingProxyType({**self._view.fields, **(fields or {})}),
-        )
-        return self._view
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-@dataclass(frozen=True)
-class _Header:
-    """What index.json says."""
-
-    generation: int
-    n: int
-    columns: dict[str, Column]
-    checksums: dict[str, tuple[int, ...]]  # CRC-32 of each piece of a column
-    blobs: dict[str, dict[str, Any]]  # file, bytes, crc32
-    fields: dict[str, Any] = field(default_factory=dict)
-
-    def encode(self) -> bytes:
-        content = {
-            "format": FORMAT,
-            "schema": SCHEMA,
-            "foretell": __version__,
-            "generation": self.generation,
-            "rows": self.n,
-            "columns": {
-                name: {
-                    "dtype": c.dtype,
-                    "width": c.width,
-                    "crc32": [f"{crc:08x}" for crc in self.checksums[name]],
-                }
-                for name, c in self.columns.items()
-            },
-            "piece_bytes": PIECE,
-            "blobs": self.blobs,
-            "fields": self.fields,
-        }
-        content["crc32"] = f"{zlib.crc32(_canonical(content)):08x}"
-        return (json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 class FolderTable:
@@ -194,6 +67,7 @@ class FolderTable:
     Examples
     --------
     >>> import tempfile
+    >>> from foretell.recall.table import Column
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = FolderTable.create(f"{folder}/i", {"ids": Column("<i8", 1)})
     ...     _ = table.commit({"ids": np.array([[7], [9]])})
@@ -203,7 +77,7 @@ class FolderTable:
     (2, array([[9]]))
     """
 
-    def __init__(self, folder: Path, header: _Header, blobs: Mapping[str, bytes]) -> None:
+    def __init__(self, folder: Path, header: Header, blobs: Mapping[str, bytes]) -> None:
         self.folder = folder
         self._header = header
         self._lock: int | None = None
@@ -241,7 +115,7 @@ class FolderTable:
                 f"{folder} already holds {what}. Open an index with SketchIndex.load(path), or "
                 "give a new folder."
             )
-        header = _Header(0, 0, dict(columns), {name: () for name in columns}, {})
+        header = Header(0, 0, dict(columns), {name: () for name in columns}, {})
         table = cls(folder, header, {})
         try:
             table._acquire()
@@ -275,23 +149,23 @@ class FolderTable:
             raise ParameterError(f'verify={verify!r} is not one of "all", "codes", "none".')
         folder = _found(resolved(path))
         while True:
-            header = _read_header(folder)
+            header = read_header(folder)
             try:
-                blobs = _read_blobs(folder, header)
+                blobs = read_blobs(folder, header)
                 break
             except FileNotFoundError as error:
                 # A writer replaced the blob between the two reads; else the file is missing.
-                if _read_header(folder).generation == header.generation:
+                if read_header(folder).generation == header.generation:
                     raise ArtifactError(f"{error.filename} is missing. {REMEDY}") from error
         for name, column in header.columns.items():
             skip = verify == "none" or (verify == "codes" and name == "vectors")
-            _check_column(folder / f"{name}.bin", column, header, name, content=not skip)
+            check_column(folder / f"{name}.bin", column, header, name, content=not skip)
         return cls(folder, header, blobs)
 
     def _file(self, column: str) -> Path:
         return self.folder / f"{column}.bin"
 
-    def _map(self, header: _Header, blobs: Mapping[str, bytes]) -> TableView:
+    def _map(self, header: Header, blobs: Mapping[str, bytes]) -> TableView:
         columns = {
             name: self._rows(name, column, header.n) for name, column in header.columns.items()
         }
@@ -321,7 +195,7 @@ class FolderTable:
 
     def refresh(self) -> TableView:
         """See what another process has committed since."""
-        if self._lock is None and _read_header(self.folder).generation != self.generation:
+        if self._lock is None and read_header(self.folder).generation != self.generation:
             newer = FolderTable.open(self.folder, verify="none")
             self._header, self._view = newer._header, newer._view
         return self._view
@@ -354,7 +228,7 @@ class FolderTable:
                     }
                     if placed:
                         sync_folder(self.folder)
-                    header = _Header(
+                    header = Header(
                         old.generation + 1,
                         old.n + count,
                         old.columns,
@@ -364,7 +238,7 @@ class FolderTable:
                     )
                     write_bytes_atomic(self.folder / HEADER, header.encode())
             finally:  # the header on the disk says whether the commit took place
-                found = _read_header(self.folder) if (self.folder / HEADER).exists() else old
+                found = read_header(self.folder) if (self.folder / HEADER).exists() else old
                 if found.generation == old.generation + 1:
                     self._header = found
                     self._view = self._map(self._header, {**self._view.blobs, **(blobs or {})})
@@ -388,7 +262,7 @@ class FolderTable:
         try:
             _lock(handle, self.folder)
             if (self.folder / HEADER).exists():
-                found = _read_header(self.folder).generation
+                found = read_header(self.folder).generation
                 if found != self._header.generation:
                     raise ArtifactError(
                         f"{self.folder} was changed by another process since it was opened "
@@ -431,41 +305,11 @@ class FolderTable:
         return {"file": file, "bytes": len(data), "crc32": f"{zlib.crc32(data):08x}"}
 
 
-def extended(checksums: tuple[int, ...], start: int, data: memoryview) -> tuple[int, ...]:
-    """Checksums of the pieces of a file after ``data`` was written at byte ``start``, its end."""
-    out = list(checksums)
-    done = 0
-    while done < len(data):
-        room = PIECE - (start + done) % PIECE
-        chunk = data[done : done + room]
-        if room == PIECE:
-            out.append(zlib.crc32(chunk))
-        else:
-            out[-1] = zlib.crc32(chunk, out[-1])
-        done += len(chunk)
-    return tuple(out)
-
-
-def checked_rows(rows: Mapping[str, NDArray[Any]], columns: Mapping[str, Column]) -> int:
-    """Number of rows to append, after a look at the shapes."""
-    if rows.keys() != columns.keys():
-        raise ParameterError(f"The columns are {sorted(columns)}; given were {sorted(rows)}.")
-    counts = {values.shape[0] for values in rows.values()}
-    wrong = [name for name, c in columns.items() if rows[name].shape[1:] != (c.width,)]
-    if wrong or len(counts) != 1:
-        shapes = ", ".join(f"{name} {values.shape}" for name, values in rows.items())
-        raise ParameterError(f"Every column needs the same rows of its own width; got {shapes}.")
-    return int(counts.pop())
-
-
 # Reading ------------------------------------------------------------------------------------------
 
 
 def _found(folder: Path) -> Path:
-    previous = folder.parent / f".{folder.name}.previous"
-    if not folder.exists() and (previous / HEADER).exists():
-        with suppress(OSError):
-            os.rename(previous, folder)  # a save was cut between its two renames
+    recover_folder(folder)
     if not (folder / HEADER).is_file():
         there = "has no " + HEADER if folder.is_dir() else "is not a folder"
         raise ArtifactError(
@@ -475,89 +319,10 @@ def _found(folder: Path) -> Path:
     return folder
 
 
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    plain = {key: value for key, value in content.items() if key != "crc32"}
-    return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
-
-
-def _read_header(folder: Path) -> _Header:
-    path = folder / HEADER
-    damaged = f"{path} does not match its checksum: it was changed or cut off. {REMEDY}"
-    try:
-        content = json.loads(path.read_bytes())
-        matches = content["crc32"] == f"{zlib.crc32(_canonical(content)):08x}"
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ArtifactError(damaged) from error
-    if not matches:
-        raise ArtifactError(damaged)
-    if content.get("format") != FORMAT:
-        raise ArtifactError(f"{path} was not written by foretell. Give the folder of an index.")
-    if content["schema"] > SCHEMA:
-        raise ArtifactError(
-            f"{path} has schema {content['schema']} and comes from a newer foretell "
-            f"({content['foretell']}); this one reads up to schema {SCHEMA}. "
-            "Update with: pip install --upgrade foretell"
-        )
-    columns = content["columns"]
-    return _Header(
-        content["generation"],
-        content["rows"],
-        {name: Column(c["dtype"], c["width"]) for name, c in columns.items()},
-        {name: tuple(int(crc, 16) for crc in c["crc32"]) for name, c in columns.items()},
-        content["blobs"],
-        content["fields"],
-    )
-
-
-def _read_blobs(folder: Path, header: _Header) -> dict[str, bytes]:
-    out = {}
-    for name, expected in header.blobs.items():
-        path = folder / expected["file"]
-        data = path.read_bytes()
-        if len(data) != expected["bytes"]:
-            raise ArtifactError(_cut(path, len(data), expected["bytes"]))
-        if f"{zlib.crc32(data):08x}" != expected["crc32"]:
-            raise ArtifactError(_changed(path, 0, len(data)))
-        out[name] = data
-    return out
-
-
-def _check_column(path: Path, column: Column, header: _Header, name: str, content: bool) -> None:
-    size = header.n * column.row_bytes
-    try:
-        there = path.stat().st_size
-        if there < size:
-            raise ArtifactError(_cut(path, there, size))
-        if not content:
-            return
-        with path.open("rb") as handle:
-            for number, expected in enumerate(header.checksums[name]):
-                start = number * PIECE
-                data = handle.read(min(PIECE, size - start))
-                if zlib.crc32(data) != expected:
-                    raise ArtifactError(_changed(path, start, start + len(data)))
-    except ArtifactError:
-        raise
-    except FileNotFoundError as error:
-        raise ArtifactError(f"{path} is missing. {REMEDY}") from error
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _cut(path: Path, there: int, size: int) -> str:
-    return (
-        f"{path} has {there} bytes where {HEADER} and its checksums cover {size}: it was cut off. "
-        f"{REMEDY}"
-    )
-
-
-def _changed(path: Path, start: int, stop: int) -> str:
-    return (
-        f"{path} does not match its checksum in {HEADER} (bytes {start} to {stop}): it was changed "
-        f"after it was written. {REMEDY}"
-    )
+def is_ours(name: str) -> bool:
+    """Whether a name in the folder of an index is that of one of its files."""
+    patterns = (BLOB_NAME, COLUMN_NAME, PARTIAL_NAME)
+    return name in (HEADER, LOCK) or any(pattern.fullmatch(name) for pattern in patterns)
 
 
 def _lock(handle: int, folder: Path) -> None:

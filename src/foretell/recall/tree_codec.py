@@ -17,7 +17,7 @@ from foretell.recall.role_paths import Path, Role, parse_path, path_text
 from foretell.recall.vocabulary import Symbol
 
 if TYPE_CHECKING:
-    from foretell.recall.fact_memory import FactMemory
+    from foretell.recall.fact_recall import FactRecall
 
 LENGTH: Role = ("foretell", "length")
 Roles = tuple[Role, ...]
@@ -125,7 +125,7 @@ def size_symbol(kind: str, size: int) -> Symbol:
 
 
 def decode_tree(
-    memory: FactMemory,
+    memory: FactRecall,
     schema: Iterable[Role] | None = None,
     path: Path = (),
     *,
@@ -135,7 +135,7 @@ def decode_tree(
 
     Parameters
     ----------
-    memory : FactMemory
+    memory : FactRecall
         Any of the memories.
     schema : iterable of roles, optional
         Dictionary keys to try; by default those that the memory has met.
@@ -169,7 +169,7 @@ def decode_tree(
 class _Reader:
     """One walk through a memory."""
 
-    def __init__(self, memory: FactMemory, keys: tuple[Role, ...], alpha: float) -> None:
+    def __init__(self, memory: FactRecall, keys: tuple[Role, ...], alpha: float) -> None:
         self.memory, self.keys, self.alpha = memory, keys, alpha
         self.worst = 0.0
         self.doubtful: list[str] = []
