@@ -69,10 +69,12 @@ def relative_wasserstein(draws: Any, truth: Any) -> float:
 class MeanOnly(StochasticLifting):
     """The mean network alone: what regression without labels gives."""
 
-    def _next(self, past: Any, context: Any, rng: Any, kept: Any) -> Any:
-        from foretell.dynamics.lifting.network_sampler import evaluate, no_label
-
-        return evaluate(self.networks_["mean"], past, context, no_label(len(past)))
+    def rollout(self, x0: Any, n_steps: int, n_members: int = 1, *_: Any, **__: Any) -> Any:
+        path = [np.atleast_2d(np.asarray(x0, dtype=float))]
+        for _ in range(n_steps):
+            path.append(self.mean_next(path[-1]))
+        runs = np.stack(path, axis=1)[:, None]
+        return np.repeat(runs, n_members, axis=1)
 
 
 def seconds_per_step(model: Any, paths: Any) -> float:

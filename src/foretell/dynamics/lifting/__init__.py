@@ -7,10 +7,16 @@ and can be saved. `AnalogueTransition` needs no torch; the others load it when t
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from foretell.dynamics.lifting.analogue import AnalogueTransition
+from foretell.dynamics.lifting.compare import Comparison, SamplerScore, compare_samplers
 from foretell.dynamics.lifting.labels import linear_spread, stored_labels
+from foretell.dynamics.lifting.protocol import TransitionSampler
 
 __all__ = [
     "AnalogueTransition",
+    "Comparison",
+    "SamplerScore",
+    "TransitionSampler",
+    "compare_samplers",
     "linear_spread",
     "stored_labels",
 ]

@@ -21,12 +21,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from foretell.core import ForetellWarning, ParameterError
 from foretell.dynamics.lifting.calibration import choose_temperature, flat_residuals
-from foretell.dynamics.lifting.checks import check_whole
+from foretell.dynamics.lifting.checks import check_whole, checked_inputs, checked_past
 from foretell.dynamics.lifting.labels import stored_labels
 from foretell.dynamics.lifting.network_sampler import (
     Batches,
@@ -177,6 +177,23 @@ class StochasticLifting(NetworkSampler):
     def evaluations_per_step(self) -> int:
         """Network evaluations for one step of a run: one, and one more for the mean network."""
         return 2 if self.residual else 1
+
+    def mean_next(
+        self, x: ArrayLike, *, controls: ArrayLike | None = None, interval: float | None = None
+    ) -> Array:
+        """What the mean network alone says of the next states, (B, ...); needs ``residual``."""
+        self._check_fitted()
+        if not self.residual:
+            raise ParameterError(
+                "a model with residual=False has no mean network; predict(x) averages draws."
+            )
+        past = checked_past(x, self.shape_, int(self.history))
+        u = checked_inputs(controls, 1, self.control_names_)
+        inputs = np.repeat(u, len(past), axis=0)
+        context = self.scale_.context(inputs, np.full(len(past), self._checked_interval(interval)))
+        mean = evaluate(self.networks_["mean"], self.scale_.states(past), context,
+                        no_label(len(past)))  # fmt: skip
+        return self._moved(past[:, -1], mean).reshape(len(past), *self.shape_)
 
     # ------------------------------------------------------------------ learning
     def _learn(self, fitted: Transitions, held: Transitions, training: Training) -> None:
