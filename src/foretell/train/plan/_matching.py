@@ -24,7 +24,26 @@ WIPED_OUT = -1
 _FAR = 1 << 40
 
 
-@njit(cache=True)  # type: ignore[misc]
+def first_owner(hosts: Index, q: int) -> Index:
+    """Who computes which unit while everybody is alive, shape (N, q).
+
+    The units of a shard are dealt out to its hosts. So what a dead group leaves behind is of many
+    shards and has many hosts that can share it: a patch is one unit then, where it would be
+    q / (r - 1) if each group computed a shard of its own.
+
+    Examples
+    --------
+    >>> first_owner(np.array([[0, 1], [1, 0]]), 2).tolist()
+    [[0, 1], [1, 0]]
+    """
+    n, r = hosts.shape
+    owner = hosts[:, np.arange(q) % r].astype(np.int64)
+    if (np.bincount(owner.ravel(), minlength=n) == q).all():
+        return np.ascontiguousarray(owner)
+    return np.repeat(np.arange(n, dtype=np.int64)[:, None], q, axis=1)
+
+
+@njit(cache=True)
 def replan(  # type: ignore[no-untyped-def]
     hosts, stacks, where, alive, owner, spare, load, capacity, quick
 ):  # pragma: no cover
@@ -70,7 +89,7 @@ def replan(  # type: ignore[no-untyped-def]
     return capacity, moved, n_lost
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def patch(hosts, stacks, where, alive, supplier, spare):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Find who supplies the units of the dead in the step in which they died.
 
@@ -103,7 +122,7 @@ def patch(hosts, stacks, where, alive, supplier, spare):  # type: ignore[no-unty
     return work
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def fill_spares(stacks, alive, owner, spare, load, capacity):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Give free slots units that nobody else computes as well, in stack order."""
     n, q = owner.shape
@@ -122,7 +141,7 @@ def fill_spares(stacks, alive, owner, spare, load, capacity):  # type: ignore[no
                     break
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _take_spares(alive, owner, spare, load):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Hand units of the dead to survivors who compute them anyway; list the others."""
     n, q = owner.shape
@@ -144,7 +163,7 @@ def _take_spares(alive, owner, spare, load):  # type: ignore[no-untyped-def]  # 
     return lost[:n_lost].copy()
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _placed(  # type: ignore[no-untyped-def]
     hosts, stacks, where, alive, owner, original, load, newly, lost, capacity, quick
 ):  # pragma: no cover
@@ -188,7 +207,7 @@ def _placed(  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _counts(hosts, owner):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Units of each shard on each of its hosts."""
     n, r = hosts.shape
@@ -202,7 +221,7 @@ def _counts(hosts, owner):  # type: ignore[no-untyped-def]  # pragma: no cover
     return x
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _augment(  # type: ignore[no-untyped-def]
     hosts, stacks, where, alive, x, x_old, load, capacity, source, touched, quick
 ):  # pragma: no cover
@@ -275,7 +294,7 @@ def _augment(  # type: ignore[no-untyped-def]
         g = before
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _relabel(hosts, alive, owner, original, x, x_old, touched):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Owners that agree with the counts; as many units as possible stay where they were."""
     n, r = hosts.shape
@@ -305,7 +324,7 @@ def _relabel(hosts, alive, owner, original, x, x_old, touched):  # type: ignore[
             owner[i, u] = hosts[i, p]
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def positions(stacks, hosts):  # type: ignore[no-untyped-def]  # pragma: no cover
     """``where`` of the legend."""
     n, r = stacks.shape

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core.errors import ParameterError, WipeoutError
-from foretell.train.plan._matching import patch, positions, replan
+from foretell.train.plan._matching import first_owner, patch, positions, replan
 from foretell.train.plan.checks import group_ids, whole
 from foretell.train.plan.placement import StackPlacement
 
@@ -142,10 +142,10 @@ class ReorderController:
         self.reset()
 
     def reset(self) -> Assignment:
-        """Every group is back and computes its own shard."""
+        """Every group is back; each shard is shared out among its hosts."""
         n, q = self.placement.n_groups, self.micro
         self._alive = np.ones(n, dtype=np.bool_)
-        owner = np.repeat(np.arange(n, dtype=np.int64)[:, None], q, axis=1)
+        owner = first_owner(self.placement.hosts_of, q)
         nothing = np.zeros(n, dtype=np.int64)
         spare, load = np.full((n, q), -1, dtype=np.int64), np.full(n, q, dtype=np.int64)
         self.assignment_ = Assignment(owner, spare, load, q, 0, owner, nothing, "unchanged")

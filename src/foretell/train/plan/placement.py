@@ -254,7 +254,8 @@ class StackPlacement:
         if self.offsets is not None:
             slots = self._slots()
             group_in = np.argsort(slots)
-            return group_in[(slots[:, None] + np.array(self.offsets)) % n].astype(np.int64)
+            stacks: Index = group_in[(slots[:, None] + np.array(self.offsets)) % n]
+            return stacks
         if self.scheme == "block":
             return self._blocks()
         return _random_stacks(n, r, self.seed)
