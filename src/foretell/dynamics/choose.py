@@ -24,23 +24,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from foretell.core import DataError, ForetellError, ForetellWarning, ParameterError, as_generator
 from foretell.data import Trajectories
-from foretell.dynamics.evidence import Evidence, decorrelation_rows, look_at
+from foretell.dynamics.evidence import Evidence, look_at
+from foretell.dynamics.held_out_runs import RunJudge, make_judge
 from foretell.dynamics.model import Model
 
 Array = NDArray[np.float64]
 
-_BLOCKS, _FEWEST_BLOCKS, _SHORTEST = 12, 3, 20
-_DRIVEN_SHORTEST = 60  # rows; with inputs a run has to show what they do in the long run
-_POINTS = 150  # pairs of a block that are compared
 _DRAWS = 400
 _LEVEL = 0.9  # of the intervals
-_FAR = 10.0  # standard deviations; a run that left the data counts as being there
-_RUN_UP = 8  # with inputs the first eighth of a block is not counted
-_COPIES = 4  # runs from each start; a model without noise repeats itself
 
 
 @dataclass(frozen=True)
@@ -83,8 +77,8 @@ class Chosen:
     ----------
     name : str
         The candidate taken.
-    model : Model
-        That candidate, fitted to the first part.
+    models : dict of str to Model
+        Every candidate that could be fitted, fitted to the first part.
     tried : tuple of Tried
         In the order of the candidates, the simplest first.
     left_out : dict of str to str
@@ -96,11 +90,16 @@ class Chosen:
     """
 
     name: str
-    model: Any
+    models: dict[str, Any]
     tried: tuple[Tried, ...]
     left_out: dict[str, str]
     evidence: Evidence
     measure: str
+
+    @property
+    def model(self) -> Any:
+        """The candidate taken, fitted to the first part."""
+        return self.models[self.name]
 
     @property
     def why(self) -> str:
@@ -175,12 +174,7 @@ def choose(
     if not candidates:
         raise ParameterError("there is no candidate. Give at least one, {'name': model}.")
     train, test = hold_out(recordings, fraction)
-    blocks = _blocks(test)
-    lag = max(min(decorrelation_rows(train) // 2, len(blocks[0].times[0]) // 4), 1)
-    centre, spread = _scale(train)
-    judge: _Judge = (
-        _Free(blocks, centre, spread, lag) if test.controls is None else _Driven(blocks, spread)
-    )
+    judge = make_judge(test, train)
     omitted, spent = dict(left_out or {}), 0.0
     fitted: dict[str, Any] = {}
     seconds: dict[str, float] = {}
@@ -195,7 +189,9 @@ def choose(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ForetellWarning)
-                fitted[name] = judge.add(name, model.fit(train), random_state)
+                model.fit(train)
+                judge.add(name, model, random_state)
+            fitted[name] = model
         except ForetellError as error:
             notes[name] = str(error)
         seconds[name] = time.process_time() - begin
@@ -205,9 +201,49 @@ def choose(
             "no candidate could be fitted. "
             + " ".join(f"{name}: {note}" for name, note in notes.items())
         )
-    tried = _compare(judge, list(seconds), seconds, notes, random_state)
+    tried = _compare(judge, seconds, notes, random_state)
     name = next(t.name for t in tried if t.as_good)
-    return Chosen(name, fitted[name], tried, omitted, look_at(recordings), judge.measure)
+    return Chosen(name, fitted, tried, omitted, look_at(recordings), judge.measure)
+
+
+def compare(
+    models: Mapping[str, Model],
+    test: Trajectories,
+    train: Trajectories,
+    *,
+    random_state: int | None = 0,
+) -> tuple[Tried, ...]:
+    """Score fitted models on recordings, as ``choose`` does.
+
+    Parameters
+    ----------
+    models : mapping of str to Model
+        Fitted.
+    test : Trajectories
+        What the runs are compared with, in about twelve blocks.
+    train : Trajectories
+        Gives the standard deviations, and how far apart the states of a pair are.
+    random_state : int, optional
+        For the draws of blocks and the noise of the runs.
+
+    Raises
+    ------
+    DataError
+        The recordings have fewer than three blocks of twenty rows.
+    """
+    judge = make_judge(test, train)
+    seconds: dict[str, float] = {}
+    notes: dict[str, str] = {}
+    for name, model in models.items():
+        begin = time.process_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ForetellWarning)
+                judge.add(name, model, random_state)
+        except ForetellError as error:
+            notes[name] = str(error)
+        seconds[name] = time.process_time() - begin
+    return _compare(judge, seconds, notes, random_state)
 
 
 def hold_out(recordings: Trajectories, fraction: float) -> tuple[Trajectories, Trajectories]:
@@ -220,8 +256,7 @@ def hold_out(recordings: Trajectories, fraction: float) -> tuple[Trajectories, T
 
 
 def _compare(
-    judge: _Judge,
-    names: list[str],
+    judge: RunJudge,
     seconds: dict[str, float],
     notes: dict[str, str],
     random_state: int | None,
@@ -229,11 +264,11 @@ def _compare(
     rng = as_generator(random_state)
     n = judge.n_blocks
     weights = np.vstack([np.full(n, 1 / n), rng.multinomial(n, np.full(n, 1 / n), _DRAWS) / n])
-    scores = {name: judge.scores(name, weights) for name in names if name not in notes}
+    scores = {name: judge.scores(name, weights) for name in seconds if name not in notes}
     best = min(scores, key=lambda name: scores[name][0])
     ends = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
     tried = []
-    for name in names:
+    for name in seconds:
         if name in notes:
             endless = (np.inf, np.inf, np.inf)
             tried.append(Tried(name, *endless, endless, seconds[name], notes[name]))
@@ -247,152 +282,6 @@ def _compare(
                   (float(apart[0]), float(less), float(more)), seconds[name])
         )  # fmt: skip
     return tuple(tried)
-
-
-class _Judge:
-    """Runs of the candidates, block by block, and their scores under weights of the blocks."""
-
-    measure = ""
-
-    def __init__(self, blocks: list[Trajectories]) -> None:
-        self.blocks = blocks
-
-    @property
-    def n_blocks(self) -> int:
-        return len(self.blocks)
-
-    def add(self, name: str, model: Any, random_state: int | None) -> Any:
-        """Run the fitted model through every block."""
-        raise NotImplementedError
-
-    def scores(self, name: str, weights: Array) -> Array:
-        """Score (D,) under weights (D, blocks) that sum to one."""
-        raise NotImplementedError
-
-    def _runs(self, model: Any, block: Trajectories, seed: int | None, copies: int) -> list[Array]:
-        """Runs with the stamps of a block; rows after an escape are NaN."""
-        controls = None if block.controls is None else block.controls[0]
-        runs = model.simulate(
-            block.values[0][0], block.times[0], controls=controls, n_samples=copies,
-            random_state=seed,
-        ).values  # fmt: skip
-        full = []
-        for run in runs:
-            rows = np.full(block.values[0].shape, np.nan)
-            rows[: len(run)] = run
-            full.append(rows)
-        return full
-
-
-class _Driven(_Judge):
-    measure = "root mean square error of a run on the inputs, in standard deviations"
-
-    def __init__(self, blocks: list[Trajectories], spread: Array) -> None:
-        super().__init__(blocks)
-        self._spread = spread
-        self._errors: dict[str, Array] = {}
-
-    def add(self, name: str, model: Any, random_state: int | None) -> Any:
-        errors = []
-        for block in self.blocks:
-            run = self._runs(model, block, random_state, 1)[0]
-            apart = np.clip(np.abs(run - block.values[0]) / self._spread, 0.0, _FAR)
-            apart[np.isnan(run)] = _FAR
-            errors.append(float(np.nanmean(apart[len(apart) // _RUN_UP :] ** 2)))
-        self._errors[name] = np.array(errors)
-        return model
-
-    def scores(self, name: str, weights: Array) -> Array:
-        return np.sqrt(weights @ self._errors[name])
-
-
-class _Free(_Judge):
-    measure = "distance between pairs of states of free runs and of the recording, 0 to 1"
-
-    def __init__(self, blocks: list[Trajectories], centre: Array, spread: Array, lag: int) -> None:
-        super().__init__(blocks)
-        self._centre, self._spread, self._lag = centre, spread, lag
-        self._rows = [_pair_rows(block.values[0], lag) for block in blocks]
-        self._truth = [self._cloud([b.values[0]], n) for n, b in enumerate(blocks)]
-        self._inside = _mean_distances(self._truth)
-        self._other: dict[str, tuple[Array, Array]] = {}
-
-    def add(self, name: str, model: Any, random_state: int | None) -> Any:
-        clouds = [
-            self._cloud(self._runs(model, block, random_state, _COPIES), n)
-            for n, block in enumerate(self.blocks)
-        ]
-        self._other[name] = _mean_distances(self._truth, clouds), _mean_distances(clouds)
-        return model
-
-    def scores(self, name: str, weights: Array) -> Array:
-        between, within = self._other[name]
-
-        def mean(distances: Array) -> Array:
-            return np.asarray(np.einsum("da,ab,db->d", weights, distances, weights))
-
-        apart = 2 * mean(between)
-        excess = apart - mean(within) - mean(self._inside)
-        return np.sqrt(np.clip(excess / np.maximum(apart, 1e-12), 0.0, 1.0))
-
-    def _cloud(self, runs: list[Array], block: int) -> Array:
-        """Pairs (state, state ``lag`` rows later), in standard deviations."""
-        rows = self._rows[block]
-        clouds = []
-        for run in runs:
-            scaled = np.clip((run - self._centre) / self._spread, -_FAR, _FAR)
-            scaled[np.isnan(scaled)] = _FAR
-            clouds.append(np.hstack([scaled[rows], scaled[rows + self._lag]]))
-        return np.concatenate(clouds)
-
-
-def _pair_rows(values: Array, lag: int) -> NDArray[np.intp]:
-    """At most ``_POINTS`` rows that are complete, as the rows ``lag`` later are."""
-    seen = np.isfinite(values).all(axis=1)
-    rows = np.flatnonzero(seen[:-lag] & seen[lag:])
-    return rows[np.linspace(0, rows.size - 1, min(rows.size, _POINTS)).astype(np.intp)]
-
-
-def _mean_distances(one: list[Array], two: list[Array] | None = None) -> Array:
-    """Mean distance between the points of every two blocks; no point with itself."""
-    if two is not None:
-        return np.array([[float(cdist(a, b).mean()) for b in two] for a in one])
-    means = _mean_distances(one, one)
-    for n, cloud in enumerate(one):
-        means[n, n] *= len(cloud) / max(len(cloud) - 1, 1)
-    return means
-
-
-def _scale(train: Trajectories) -> tuple[Array, Array]:
-    rows = np.concatenate(train.values)
-    spread = np.nanstd(rows, axis=0)
-    return np.nanmean(rows, axis=0), np.where(spread > 0, spread, 1.0)
-
-
-def _blocks(test: Trajectories) -> list[Trajectories]:
-    """Stretches of equal length, each beginning at a complete row."""
-    length = max(test.n_samples // _BLOCKS, _SHORTEST)
-    if test.controls is not None:
-        longest = max(t.size for t in test.times)
-        length = max(length, min(_DRIVEN_SHORTEST, longest // _FEWEST_BLOCKS))
-    blocks = []
-    for n in range(len(test)):
-        complete = np.isfinite(test.values[n]).all(axis=1)
-        at = 0
-        while at + _SHORTEST <= len(complete):
-            if not complete[at]:
-                at += 1
-                continue
-            stop = min(at + length, len(complete))
-            blocks.append(test.select([n]).take_rows([slice(at, stop)]))
-            at = stop
-    if len(blocks) < _FEWEST_BLOCKS:
-        raise DataError(
-            f"the held-out part has {test.n_samples} rows, which makes {len(blocks)} blocks of "
-            f"{_SHORTEST} or more; {_FEWEST_BLOCKS} are needed to compare learners. Record longer, "
-            "or name the learner."
-        )
-    return blocks
 
 
 def _others(good: list[Tried], own: Tried) -> str:
