@@ -4,14 +4,28 @@ Training a network needs torch; everything else, a trained model included, does 
 """
 
 from foretell.dynamics.koopman.base import HorizonErrors, KoopmanModel
+from foretell.dynamics.koopman.control import (
+    ClosedLoop,
+    Controller,
+    ControlPlan,
+    KoopmanLQR,
+    KoopmanMPC,
+    closed_loop,
+)
 from foretell.dynamics.koopman.edmd import EDMDc
 from foretell.dynamics.koopman.koopman_qp import AlternatingKoopman, JointKoopman, KoopmanQP
 
 __all__ = [
     "AlternatingKoopman",
+    "ClosedLoop",
+    "ControlPlan",
+    "Controller",
     "EDMDc",
     "HorizonErrors",
     "JointKoopman",
+    "KoopmanLQR",
+    "KoopmanMPC",
     "KoopmanModel",
     "KoopmanQP",
+    "closed_loop",
 ]

@@ -10,6 +10,7 @@ import json
 import os
 import warnings
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -37,7 +38,7 @@ from foretell.dynamics.checks import (
     whole,
 )
 from foretell.dynamics.koopman.lifts import Lift, kind_of, lift_from
-from foretell.dynamics.koopman.linear import rollout, split
+from foretell.dynamics.koopman.linear import features, rollout, split
 from foretell.dynamics.koopman.windows import States, Windows, check_recordings, states_of
 
 Array = NDArray[np.float64]
@@ -387,15 +388,13 @@ class KoopmanModel(BaseEstimator):
         del self._pending
         self._adopt(W, lift)
         z = lift(held.s)
-        from foretell.dynamics.koopman.linear import features
-
         e = z[:, 1:] - features(z[:, :-1], held.u, self._bilinear) @ W.T
         every = max(1, len(e) // _KEPT_RESIDUALS)
         self.residuals_ = np.ascontiguousarray(e[::every][:_KEPT_RESIDUALS])
         self.residuals_held_back_ = held_back
 
     def _adopt(self, W: Array, lift: Lift) -> None:
-        self.W_, self.lift_ = W, lift
+        self.W_, self.lift_ = np.ascontiguousarray(W), lift  # the layout decides the last bit
         self.n_features_in_ = len(self.scaler_.mean)
         self.A_, self.B_, self.N_ = split(W, len(self.control_names_))
         self.C_ = np.eye(self.n_features_in_, len(W))
@@ -456,6 +455,9 @@ class KoopmanModel(BaseEstimator):
             raise ParameterError(f'input={self.input!r} is not known; use "linear" or "bilinear".')
         if not (positive(self.ridge) or self.ridge == 0):
             raise ParameterError(f"ridge={self.ridge!r}; needed is a number >= 0, 1e-6 is usual.")
+        share = getattr(self, "validation", 0.0)
+        if not (isinstance(share, Real) and 0 <= float(share) < 1):
+            raise ParameterError(f"validation={share!r}; needed is a share in [0, 1).")
         seed = getattr(self, "random_state", None)
         if seed is not None and not whole(seed, 0):
             raise ParameterError(f"random_state={seed!r}; needed is a whole number >= 0, or None.")

@@ -79,12 +79,12 @@ class Encoder(nn.Module):
 
 
 class JointModule(nn.Module):
-    """Encoder and W as ordinary weights."""
+    """Encoder and W as ordinary weights; W begins as the regression of the first encoder."""
 
-    def __init__(self, encoder: Encoder, n_lifted: int, n_features: int) -> None:
+    def __init__(self, encoder: Encoder, W: Tensor) -> None:
         super().__init__()
         self.encoder = encoder
-        self.W = nn.Parameter(torch.eye(n_lifted, n_features, dtype=torch.float64))
+        self.W = nn.Parameter(W)
 
 
 class Learning:
@@ -114,16 +114,14 @@ class Learning:
     ) -> Candidate:
         """Train one candidate: a family of bounds, or a baseline by its class name."""
         model = self.model
-        F, K = self._s.shape[1], self._u.shape[1]
-        Z = F + int(model.n_observables)
+        F = self._s.shape[1]
         encoder = seeded(
             lambda: Encoder(F, tuple(model.hidden), int(model.n_observables)), self.seed
         )
         assert isinstance(encoder, Encoder)
         module: nn.Module = encoder
         if name == "JointKoopman":
-            n_features = Z + K + (Z * K if model._bilinear else 0)
-            module = JointModule(encoder, Z, n_features)
+            module = JointModule(encoder, self._regressed(encoder))
         loss = self._loss(name, encoder, module)
         n_steps = int(model.max_steps)
         task = ModuleTask(
@@ -170,9 +168,7 @@ class Learning:
             if isinstance(module, JointModule):
                 return module.W
             if name == "AlternatingKoopman":
-                with torch.no_grad():
-                    s, u = self._pairs
-                    return regression(encoder(s), u, bounds)[0]
+                return self._regressed(encoder)
             s, u = self._draw(generator)
             z = encoder(s)
             return embedded(z, u, bounds, self.layer, windows=(z, u))
@@ -188,6 +184,12 @@ class Learning:
             return value
 
         return loss
+
+    def _regressed(self, encoder: Encoder) -> Tensor:
+        """W by regression on all pairs of samples, as a constant."""
+        with torch.no_grad():
+            s, u = self._pairs
+            return regression(encoder(s), u, self._bounds("none"))[0].detach().clone()
 
     def _bounds(self, name: str) -> Bounds:
         model = self.model

@@ -209,8 +209,6 @@ class NetworkKoopman(KoopmanModel):
             raise ParameterError(f"lr={self.lr!r}; needed is a positive number.")
         if not (isinstance(self.latent_weight, Real) and 0 <= float(self.latent_weight) < np.inf):
             raise ParameterError(f"latent_weight={self.latent_weight!r}; needed is a number >= 0.")
-        if not (isinstance(self.validation, Real) and 0 <= float(self.validation) < 1):
-            raise ParameterError(f"validation={self.validation!r}; needed is a share in [0, 1).")
         if self.stable not in (True, False, "auto"):
             raise ParameterError(f'stable={self.stable!r}; use True, False or "auto".')
 
