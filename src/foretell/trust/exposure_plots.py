@@ -26,6 +26,13 @@ def plot_pareto(curves: Mapping[str, Sequence[tuple[float, float]]], *, axes: An
     curves : mapping of str to list of (violation rate, clicks)
         The settings of each policy, in the order of its knob.
     axes : matplotlib axes, optional
+
+    Examples
+    --------
+    >>> curves = {"MMR": [(0.3, 80.0), (0.2, 78.0)], "dual": [(0.05, 79.0)]}
+    >>> axes = plot_pareto(curves)
+    >>> [line.get_label() for line in axes.lines]
+    ['MMR', 'dual']
     """
     axes = _axes(axes)
     for n, (name, points) in enumerate(curves.items()):
@@ -47,6 +54,16 @@ def plot_saturation(run: LoopRun, user: int = 0, *, axes: Any = None) -> Any:
     user : int
         Column of the run.
     axes : matplotlib axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from foretell.trust import LoopRun
+    >>> flat = np.zeros((4, 1), dtype=np.int64)  # four steps of one user, the second above L = 1
+    >>> run = LoopRun(np.array([0]), flat, np.array([[0.5], [1.2], [0.9], [0.6]]), np.ones(1),
+    ...               flat[..., None], np.zeros(3), np.zeros((4, 1)), n_categories=2)
+    >>> plot_saturation(run).get_ylabel()
+    'D / L'
     """
     axes = _axes(axes)
     relative = run.saturation[:, user] / run.limit[user]
@@ -73,6 +90,14 @@ def plot_excitation(
     names : list of str, optional
         Names of the categories.
     axes : matplotlib axes, optional
+
+    Examples
+    --------
+    >>> from foretell.trust import EventLog
+    >>> log = EventLog.from_columns([1] * 800, [0, 0, 0, 0, 1, 1, 1, 1] * 100)
+    >>> axes = plot_excitation(ExcitationModel(decay=1.0).fit(log), ["drama", "comedy"])
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['drama', 'comedy']
     """
     axes = _axes(axes)
     image = axes.imshow(model.excitation_, cmap="viridis", vmin=0.0)
@@ -92,6 +117,17 @@ def plot_recovery(runs: Mapping[str, LoopRun], *, axes: Any = None) -> Any:
     ----------
     runs : mapping of str to LoopRun
     axes : matplotlib axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from foretell.trust import LoopRun
+    >>> flat = np.zeros((4, 1), dtype=np.int64)  # four steps of one user, the second above L = 1
+    >>> run = LoopRun(np.array([0]), flat, np.array([[0.5], [1.2], [0.9], [0.6]]), np.ones(1),
+    ...               flat[..., None], np.zeros(3), np.zeros((4, 1)), n_categories=2)
+    >>> axes = plot_recovery({"dual": run})
+    >>> axes.get_legend().get_texts()[0].get_text()
+    'dual'
     """
     axes = _axes(axes)
     lengths = {name: _stretches(run.violated) for name, run in runs.items()}

@@ -106,6 +106,15 @@ def plot_risk_coverage(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from foretell.trust import SelectiveThreshold
+    >>> u, e = np.arange(20.0), [0] * 15 + [1] * 5
+    >>> rule = SelectiveThreshold(alpha=0.1, guarantee="marginal").fit(u, e)
+    >>> ax = plot_risk_coverage(risk_coverage_curve(u, e), {"marginal": rule})
+    >>> ax.get_legend_handles_labels()[1]
+    ['on this sample', 'marginal: 80.0%']
     """
     ax = _axes(ax)
     rules = dict(rules or {})
@@ -142,6 +151,11 @@ def plot_routes(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> plot_routes([0.6, 0.4], [0.5, 0.1], ["small", "large"]).texts[0].get_text()
+    'small\\n60%'
     """
     ax = _axes(ax)
     left = 0.0
