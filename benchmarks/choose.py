@@ -30,6 +30,10 @@ from foretell.dynamics import choose
 ROWS, TEST_ROWS = 3000, 12_000
 
 
+def _jumping(system: Any, seed: int, rows: int) -> Trajectories:
+    return system(rows // 100, random_state=seed).trajectories
+
+
 def _driven(plant: Any, seed: int, rows: int) -> Trajectories:
     return plant.recordings(rows // 150, 149, random_state=seed)
 
@@ -41,12 +45,12 @@ SYSTEMS: dict[str, tuple[str, Any]] = {
     "Chua": ("chaotic", lambda s, n: systems.chua(n, random_state=s)),
     "bouncing ball": (
         "hybrid",
-        lambda s, n: hybrid_systems.ball(n // 100, random_state=s).trajectories,
+        lambda s, n: _jumping(hybrid_systems.ball, s, n),
     ),
-    "torus": ("hybrid", lambda s, n: hybrid_systems.torus(n // 100, random_state=s).trajectories),
+    "torus": ("hybrid", lambda s, n: _jumping(hybrid_systems.torus, s, n)),
     "two neurons": (
         "hybrid",
-        lambda s, n: hybrid_systems.lif_pair(n // 100, random_state=s).trajectories,
+        lambda s, n: _jumping(hybrid_systems.lif_pair, s, n),
     ),
     "double well": ("stochastic", lambda s, n: noisy.double_well(n, random_state=s)),
     "spiral": ("stochastic", lambda s, n: noisy.noisy_spiral(n, random_state=s)),
