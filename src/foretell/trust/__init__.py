@@ -24,14 +24,8 @@ from foretell.trust.diversify import (
 from foretell.trust.event_log import EventLog
 from foretell.trust.excitation import ExcitationModel
 from foretell.trust.exposure import ExposureRegulator
-from foretell.trust.feedback_loop import (
-    ClosedLoopSimulator,
-    EchoRanker,
-    LoopRun,
-    Ranker,
-    SimulatedUsers,
-    UserState,
-)
+from foretell.trust.feedback_loop import ClosedLoopSimulator, EchoRanker, Ranker
+from foretell.trust.loop_run import LoopRun
 from foretell.trust.mark_scores import Gate, MarkScore
 from foretell.trust.risk_cells import RiskBound, SaturationCells
 from foretell.trust.saturation import SaturationState
@@ -54,6 +48,7 @@ from foretell.trust.selective import (
     plot_routes,
     risk_coverage_curve,
 )
+from foretell.trust.simulated_users import SimulatedUsers, UserState
 from foretell.trust.slate_results import Feedback, Move, Slate
 
 __all__ = [

@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
 from foretell.core import DataError, NotFittedError, ParameterError
+from foretell.trust._candidate_checks import check_slots, checked_scores, labels_at
 from foretell.trust._exposure_files import opened, saved
 from foretell.trust._guards import Guard, guards_of
 from foretell.trust._limits import checked_settings, limits_of_users, refuse_infeasible
@@ -243,10 +244,10 @@ class ExposureRegulator(BaseEstimator):
         one = np.ndim(users) == 0
         labels = np.atleast_1d(np.asarray(users))
         rows = self._rows(labels)
-        value = _checked_scores(scores, labels.size, mask)
+        value = checked_scores(scores, labels.size, mask)
         allowed = None if mask is None else np.broadcast_to(np.asarray(mask, bool), value.shape)
         kinds, memberships = self._kinds(categories, value.shape)
-        _check_slots(k, value, allowed)
+        check_slots(k, value, allowed)
         candidates = Candidates.of(value, kinds, allowed, max(int(self.pool), k))
         limit = self.limit_[rows]
         idle = self.state_.excess(rows, fade=float(np.exp(-self.model_.decay_))).sum(1)
@@ -266,7 +267,7 @@ class ExposureRegulator(BaseEstimator):
         )
         place, kind = filled(candidates, k, diversifier.score_weight, variety, prices)
         ids = np.asarray(item_ids)
-        shown = _labels_at(ids, np.take_along_axis(candidates.columns, place, axis=1), value.shape)
+        shown = labels_at(ids, np.take_along_axis(candidates.columns, place, axis=1), value.shape)
         if not return_reasons:
             return shown[0] if one else shown
         plain = candidates.best(k)
@@ -275,7 +276,7 @@ class ExposureRegulator(BaseEstimator):
         return Slate(
             items=shown,
             columns=np.take_along_axis(candidates.columns, place, axis=1),
-            plain=_labels_at(
+            plain=labels_at(
                 ids, np.take_along_axis(candidates.columns, plain, axis=1), value.shape
             ),
             relative=idle / limit,
@@ -409,47 +410,3 @@ class ExposureRegulator(BaseEstimator):
     def _require_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise NotFittedError("this ExposureRegulator was not fitted. Call fit(log) first.")
-
-
-# Checks ------------------------------------------------------------------------------------------
-
-
-def _checked_scores(scores: ArrayLike, n_users: int, mask: ArrayLike | None) -> Array:
-    value = np.atleast_2d(np.asarray(scores, dtype=np.float64))
-    if value.ndim != 2 or value.shape[0] not in (1, n_users):
-        raise DataError(
-            f"scores have the shape {np.shape(scores)}; needed is (n,) for one user, or "
-            f"({n_users}, n), one row for each user."
-        )
-    value = np.broadcast_to(value, (n_users, value.shape[1]))
-    wrong = ~np.isfinite(value)
-    if mask is not None:
-        wrong = wrong & np.broadcast_to(np.asarray(mask, dtype=bool), value.shape)
-    if wrong.any():
-        row, column = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-        raise DataError(
-            f"scores[{row}, {column}] is {value[row, column]}; needed are finite numbers. To keep "
-            "candidates out, write mask=np.isfinite(scores)."
-        )
-    return value
-
-
-def _check_slots(k: int, value: Array, allowed: NDArray[np.bool_] | None) -> None:
-    if not (isinstance(k, (int, np.integer)) and k >= 1):
-        raise ParameterError(f"k={k!r}; needed is a whole number >= 1.")
-    left = np.full(1, value.shape[1]) if allowed is None else allowed.sum(1)
-    if left.min() < k:
-        raise ParameterError(
-            f"k={k} slots, but user number {int(left.argmin())} has {int(left.min())} candidates. "
-            f"Give more candidates, or write k={int(left.min())}."
-        )
-
-
-def _labels_at(ids: NDArray[Any], columns: Index, shape: tuple[int, ...]) -> NDArray[Any]:
-    if ids.shape == (shape[1],):
-        return np.asarray(ids[columns])
-    if ids.shape != shape:
-        raise DataError(
-            f"item_ids have the shape {ids.shape}; needed is ({shape[1]},), or {shape}."
-        )
-    return np.take_along_axis(ids, columns, axis=1)

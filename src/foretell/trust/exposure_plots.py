@@ -12,7 +12,7 @@ import numpy as np
 
 from foretell.core import MissingExtraError
 from foretell.trust.excitation import ExcitationModel
-from foretell.trust.feedback_loop import LoopRun
+from foretell.trust.loop_run import LoopRun
 
 _COLOURS = ("#444444", "#c1272d", "#e08214", "#7b3294", "#1b7837", "#2166ac")
 _MARKERS = ("s", "^", "D", "v", "o", "P")
