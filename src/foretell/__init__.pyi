@@ -1,6 +1,17 @@
 from .core import ForetellError, citation
 from .data import Trajectories
-from .dynamics import ALRNN, CPLRNN, EDMDc, KoopmanQP, ReLUNeuralODE, load
+from .dynamics import (
+    ALRNN,
+    CPLRNN,
+    AnalogueTransition,
+    EDMDc,
+    GaussianTransition,
+    HybridLatentODE,
+    KoopmanQP,
+    ReLUNeuralODE,
+    StochasticLifting,
+    load,
+)
 from .recall import CosineDecoder, OSCMemory, SignSketch
 from .trust import (
     CascadeRouter,
@@ -14,18 +25,22 @@ __version__: str
 __all__ = [
     "ALRNN",
     "CPLRNN",
+    "AnalogueTransition",
     "CascadeRouter",
     "CosineDecoder",
     "EDMDc",
     "ExcitationModel",
     "ExposureRegulator",
     "ForetellError",
+    "GaussianTransition",
+    "HybridLatentODE",
     "KoopmanQP",
     "OSCMemory",
     "ReLUNeuralODE",
     "SelectiveEstimator",
     "SelectiveThreshold",
     "SignSketch",
+    "StochasticLifting",
     "Trajectories",
     "citation",
     "load",

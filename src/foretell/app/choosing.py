@@ -58,13 +58,22 @@ def _trained(seen: Evidence) -> str:
     return _linear(seen) or ("there are too few rows for a network" if seen.is_short else "")
 
 
+def _random(seen: Evidence) -> str:
+    if seen.is_driven:
+        return "whether the same state goes on in different ways cannot be told from a short look"
+    return "" if seen.has_scatter else "the same state goes on in the same way"
+
+
 # From the simplest to the most complex. cplrnn and alrnn are of one size; cplrnn can be solved for
 # equilibria and cycles, so it goes first.
 CANDIDATES = (
     Candidate("edmdc", _linear),
     Candidate("cplrnn", lambda seen: ""),
     Candidate("alrnn", _map),
+    Candidate("analogue", _random),
+    Candidate("gaussian", _random, "torch"),
     Candidate("koopman", _trained, "torch"),
+    Candidate("lifting", _random, "torch"),
 )
 
 

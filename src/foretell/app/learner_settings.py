@@ -18,6 +18,7 @@ Settings = tuple[dict[str, Any], list[Choice]]
 
 _KOOPMAN = {1: (4, 100), 2: (6, 200), 3: (8, 400), 4: (8, 800), 5: (12, 2_000)}
 _HORIZON = 15
+_SAMPLERS = {1: 500, 2: 1_500, 3: 3_000, 4: 8_000, 5: 20_000}
 
 
 def edmdc(data: Trajectories, effort: int, random_state: int) -> Settings:
@@ -54,6 +55,38 @@ def koopman(data: Trajectories, effort: int, random_state: int) -> Settings:
     ]
 
 
+def analogue(data: Trajectories, effort: int, random_state: int) -> Settings:
+    """Nearest recorded states; nothing is trained."""
+    settings = {"random_state": random_state}
+    return settings, [
+        Choice(
+            "Size", "all recorded transitions", "nothing is trained; similar states are looked up"
+        )
+    ]
+
+
+def gaussian(data: Trajectories, effort: int, random_state: int) -> Settings:
+    """The number of updates grows with the effort."""
+    steps = _SAMPLERS[effort]
+    settings = {"max_steps": steps, "random_state": random_state}
+    return settings, [Choice("Training", f"{steps} updates", f"effort {effort}")]
+
+
+def lifting(data: Trajectories, effort: int, random_state: int) -> Settings:
+    """The number of updates grows with the effort; from 4 on the label is chosen as well."""
+    steps = _SAMPLERS[effort]
+    labels: int | str = 64 if effort < 4 else "auto"
+    settings = {
+        "label_dim": labels, "max_steps": steps, "mean_steps": max(steps // 3, 200),
+        "random_state": random_state,
+    }  # fmt: skip
+    size = "labels of 64 numbers" if effort < 4 else "labels chosen on data held back"
+    return settings, [
+        Choice("Size", size, "each recorded transition is stored under a random label"),
+        Choice("Training", f"{steps} updates", f"effort {effort}"),
+    ]
+
+
 def _horizon(data: Trajectories) -> int:
     shortest = min(t.size for t in data.times)
     return int(np.clip(shortest // 4, 2, _HORIZON))
@@ -62,4 +95,7 @@ def _horizon(data: Trajectories) -> int:
 SETTINGS: dict[str, Callable[[Trajectories, int, int], Settings]] = {
     "edmdc": edmdc,
     "koopman": koopman,
+    "analogue": analogue,
+    "gaussian": gaussian,
+    "lifting": lifting,
 }

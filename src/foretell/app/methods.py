@@ -46,6 +46,24 @@ METHODS = (
         "docs/methods/qpko.md",
         "linear model in trained observables, with inputs; for control",
     ),
+    Method(
+        "analogue",
+        "foretell.AnalogueTransition",
+        "docs/methods/stochastic-lifting.md",
+        "goes on as similar recorded states did; draws at random",
+    ),
+    Method(
+        "gaussian",
+        "foretell.GaussianTransition",
+        "docs/methods/stochastic-lifting.md",
+        "network for mean and spread of the next state; draws at random",
+    ),
+    Method(
+        "lifting",
+        "foretell.StochasticLifting",
+        "docs/methods/stochastic-lifting.md",
+        "sampler of the next state in one evaluation, by stochastic lifting",
+    ),
 )
 
 

@@ -28,13 +28,19 @@ __all__ = [
 ]
 
 if _TYPE_CHECKING:
+    from foretell.dynamics.hybrid.learner import HybridLatentODE as HybridLatentODE
     from foretell.dynamics.koopman.edmd import EDMDc as EDMDc
     from foretell.dynamics.koopman.koopman_qp import KoopmanQP as KoopmanQP
+    from foretell.dynamics.lifting.analogue import AnalogueTransition as AnalogueTransition
+    from foretell.dynamics.lifting.gaussian import GaussianTransition as GaussianTransition
     from foretell.dynamics.lifting.stochastic import StochasticLifting as StochasticLifting
 
 _WITH_TORCH = {
     "EDMDc": "koopman",
     "KoopmanQP": "koopman",
+    "AnalogueTransition": "lifting",
+    "GaussianTransition": "lifting",
+    "HybridLatentODE": "hybrid",
     "StochasticLifting": "lifting",
 }
 
