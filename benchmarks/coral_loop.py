@@ -167,7 +167,7 @@ def main() -> None:
          "fatigue": FATIGUE, "outside": OUTSIDE, "grid": {k: list(v) for k, v in GRID.items()}},
         {
             "coral-loop": loop_table(found, names),
-            "coral-bars": bars_table(found),
+            "coral-bars": bars_table(found, judges),
             "coral-wrong-decay": decay_table(found, judges),
         },
         results=[{"job": {k: v for k, v in j.items() if k != "path"}, **r}
@@ -191,7 +191,7 @@ def loop_table(found: dict[Any, Any], names: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def bars_table(found: dict[Any, Any]) -> dict[str, Any]:
+def bars_table(found: dict[Any, Any], judges: tuple[str, ...]) -> dict[str, Any]:
     rows: list[list[Any]] = []
     for world in WORLDS:
         mmr = found[world, "MMR 0.7", "as believed"]
@@ -224,6 +224,13 @@ def bars_table(found: dict[Any, Any]) -> dict[str, Any]:
             ]
             text = ", ".join(beaten) or "none of 18"
             rows.append([f"(vi) settings that dominate dual {eps} + MMR, {world}", text, "none"])
+    for name in BARRIERS:
+        for judge in judges:
+            rate = np.array(found[WORLDS[0], name, judge]["violations"])
+            missed = "" if rate.mean() <= 0.02 else ", **missed**"
+            rows.append(
+                [f"(iii) violations of {name}; world {judge}", paired(rate), f"<= 0.02{missed}"]
+            )
     return {
         "columns": ["claim", "measured", "bar"],
         "rows": rows,

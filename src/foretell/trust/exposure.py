@@ -65,9 +65,10 @@ class ExposureRegulator(BaseEstimator):
     limit : float or {"quantile": q}
         The limit L of D, or the quantile of D over the events of the log that sets it.
     mode : {"dual", "barrier", "penalty"}
-        "barrier" never shows a category that could break the limit while another is left. "dual"
-        prices such categories by a weight that each user's violations raise and lower. "penalty"
-        is the paper's form, with a bound of past violations that holds.
+        "barrier" never shows a category that could break the limit while another is left; it is
+        as good as the fitted decay (see ``also_decays``). "dual" prices such categories by a
+        weight that each user's violations raise and lower. "penalty" is the paper's form, with a
+        bound of past violations that holds.
     target_violation : float
         Share of steps above the limit that "dual" steers to, in [0, 1).
     diversifier : Diversifier or None
