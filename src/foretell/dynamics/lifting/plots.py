@@ -108,7 +108,8 @@ def plot_density(values: Mapping[str, ArrayLike], *, bins: int = 40, axes: Any =
     """
     axes = _axes(axes)
     joined = np.concatenate([np.ravel(np.asarray(v, float)) for v in values.values()])
-    edges = np.linspace(*np.quantile(joined, [0.001, 0.999]), bins + 1)
+    low, high = np.quantile(joined, [0.001, 0.999])
+    edges = np.linspace(float(low), float(high), bins + 1)
     for n, (name, v) in enumerate(values.items()):
         height, _ = np.histogram(np.ravel(np.asarray(v, float)), edges, density=True)
         axes.stairs(height, edges, color=_COLOURS[n % 6], label=name)
