@@ -18,7 +18,7 @@ PACKAGES = [
     ),
 ]
 
-LAZY = ("foretell", "foretell.recall")  # their names load their module on first use
+LAZY = ("foretell", "foretell.recall", "foretell.converse")  # their names load their module on first use
 
 
 def exported(package: ModuleType) -> list[str]:

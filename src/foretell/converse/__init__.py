@@ -1,0 +1,8 @@
+"""A conversation: what is said, looked up, answered, and when.
+
+Names load their module on first use.
+"""
+
+import lazy_loader as _lazy_loader
+
+__getattr__, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
