@@ -59,6 +59,22 @@ CITATIONS = MappingProxyType(
   doi       = {10.52202/079017-1161},
   note      = {arXiv:2410.14240}
 }""",
+        "hybrid-latent-ode": r"""@inproceedings{teng2026embedding,
+  title     = {Embedding Hybrid Systems into Continuous Latent Vector Fields},
+  author    = {Teng, Sangli and Liu, Hang and Sreenath, Koushil},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2026},
+  note      = {arXiv:2606.10596}
+}""",
+        "hybrifold": r"""@article{simic2005towards,
+  title     = {Towards a geometric theory of hybrid systems},
+  author    = {Simi{\'c}, Slobodan N. and Johansson, Karl Henrik and Lygeros, John and
+               Sastry, Shankar},
+  journal   = {Dynamics of Continuous, Discrete and Impulsive Systems},
+  volume    = {12},
+  pages     = {649--687},
+  year      = {2005}
+}""",
         "coral": r"""@inproceedings{bisht2026coral,
   title     = {{CORAL}: uncertainty-aware regulation of exposure concentration in recommender
                systems},
@@ -140,6 +156,23 @@ CITATIONS = MappingProxyType(
   booktitle = {International Conference on Learning Representations},
   year      = {2023},
   note      = {arXiv:2210.02747}
+}""",
+        "spare": r"""@inproceedings{lee2026spare,
+  title     = {{SPARe}: Stacked Parallelism with Adaptive Reordering for Fault-Tolerant {LLM}
+               Pretraining Systems with 100k+ {GPU}s},
+  author    = {Lee and Chen and He and Underwood and Nicolae and Cappello and Lu and Di and Zhang},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2026},
+  note      = {arXiv:2603.00357}
+}""",
+        "young-checkpoint": r"""@article{young1974first,
+  title   = {A first order approximation to the optimum checkpoint interval},
+  author  = {Young, John W.},
+  journal = {Communications of the ACM},
+  volume  = {17},
+  number  = {9},
+  pages   = {530--531},
+  year    = {1974}
 }""",
         "heartpy": r"""@article{vangent2019heartpy,
   title   = {{HeartPy}: A novel heart rate algorithm for the analysis of noisy signals},

@@ -13,6 +13,7 @@ LEARNERS = {
     "CPLRNN": "foretell.dynamics.cplrnn",
     "ALRNN": "foretell.dynamics.alrnn",
     "ReLUNeuralODE": "foretell.dynamics.neural_ode",
+    "HybridLatentODE": "foretell.dynamics.hybrid",
     "EDMDc": "foretell.dynamics.koopman",
     "KoopmanQP": "foretell.dynamics.koopman",
     "JointKoopman": "foretell.dynamics.koopman",

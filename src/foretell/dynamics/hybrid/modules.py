@@ -1,0 +1,133 @@
+"""The networks of a HybridLatentODE in torch: encoder, field and decoders.
+
+The encoder is the identity, padded with zeros, plus a network whose last layer starts small; each
+decoder head is the projection back plus a network. So training starts from a faithful picture of
+the state, in which nothing is glued yet.
+
+Legend: n columns, m latent, K inputs, J heads.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from foretell.core import MissingExtraError
+from foretell.dynamics.hybrid.latent_model import Shape
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingExtraError("torch", "learn", "train a HybridLatentODE") from error
+
+_SMALL = 0.01  # start of the last layer of the encoder
+_OMEGA = 30.0  # frequencies of a sine layer
+
+
+class Network(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Linear layers with SiLU between them; the last hidden one may be a sine."""
+
+    def __init__(self, n_in: int, n_out: int, shape: Shape, *, sine: bool) -> None:
+        super().__init__()
+        widths = [n_in, *[shape.hidden] * shape.n_layers, n_out]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.sine = sine
+        if sine:
+            last_hidden: Any = self.layers[-2]
+            width = widths[-3]
+            bound = (6.0 / width) ** 0.5 / _OMEGA
+            nn.init.uniform_(last_hidden.weight, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Values (..., n_out) at x (..., n_in)."""
+        for layer in self.layers[:-2]:
+            x = nn.functional.silu(layer(x))
+        x = self.layers[-2](x)
+        x = torch.sin(_OMEGA * x) if self.sine else nn.functional.silu(x)
+        return self.layers[-1](x)  # type: ignore[no-any-return,unused-ignore]
+
+
+class Encoder(nn.Module):  # type: ignore[misc,unused-ignore]
+    """f: columns to latent."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.network = Network(shape.n_columns, shape.n_latent, shape, sine=shape.sine)
+        self.pad = shape.n_latent - shape.n_columns
+        last: Any = self.network.layers[-1]
+        with torch.no_grad():
+            last.weight.mul_(_SMALL)
+            last.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Latent states (..., m) of columns (..., n)."""
+        return nn.functional.pad(x, (0, self.pad)) + self.network(x)  # type: ignore[no-any-return,unused-ignore]
+
+
+class NetworkField(nn.Module):  # type: ignore[misc,unused-ignore]
+    """V: latent and inputs to latent velocity, per model time."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        network = Network(shape.n_latent + shape.n_controls, shape.n_latent, shape, sine=False)
+        self.layers = network.layers
+
+    def forward(self, z: Tensor, u: Tensor | None = None) -> Tensor:
+        """Velocities (..., m)."""
+        x = z if u is None else torch.cat([z, u], dim=-1)
+        for layer in self.layers[:-1]:
+            x = nn.functional.silu(layer(x))
+        return self.layers[-1](x)  # type: ignore[no-any-return,unused-ignore]
+
+
+class PiecewiseField(nn.Module):  # type: ignore[misc,unused-ignore]
+    """V = A z + W phi(z) + h + C u with the last P units of phi rectified."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        m = shape.n_latent
+        self.n_relu = shape.n_relu
+        self.A = nn.Parameter(-0.1 * torch.rand(m))
+        self.W = nn.Parameter(0.1 * torch.randn(m, m) / m**0.5)
+        self.h = nn.Parameter(torch.zeros(m))
+        self.C = nn.Parameter(0.01 * torch.randn(m, shape.n_controls))
+
+    def forward(self, z: Tensor, u: Tensor | None = None) -> Tensor:
+        """Velocities (..., m)."""
+        first = z.shape[-1] - self.n_relu
+        phi = torch.cat([z[..., :first], torch.relu(z[..., first:])], dim=-1)
+        v = self.A * z + nn.functional.linear(phi, self.W, self.h)
+        return v if u is None else v + nn.functional.linear(u, self.C)
+
+
+class Decoder(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Latent to candidates of the columns and logits of their weights, for each number of heads.
+
+    The numbers of heads that are tried share all layers but the last.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.parts = [J * shape.n_columns + (J if J > 1 else 0) for J in shape.heads]
+        self.heads, self.n_columns = shape.heads, shape.n_columns
+        self.network = Network(shape.n_latent, sum(self.parts), shape, sine=shape.sine)
+
+    def forward(self, z: Tensor) -> list[tuple[Tensor, Tensor | None]]:
+        """For each J candidates (..., J, n) and logits (..., J); no logits for one head."""
+        n, found = self.n_columns, []
+        for J, out in zip(self.heads, self.network(z).split(self.parts, dim=-1), strict=True):
+            x = out[..., : J * n].unflatten(-1, (J, n)) + z[..., None, :n]
+            found.append((x, out[..., J * n :] if J > 1 else None))
+        return found
+
+
+class HybridNetworks(nn.Module):  # type: ignore[misc,unused-ignore]
+    """All networks of one model."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.encoder = Encoder(shape)
+        self.field = PiecewiseField(shape) if shape.field == "pwl" else NetworkField(shape)
+        self.decoder = Decoder(shape)
