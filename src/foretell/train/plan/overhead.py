@@ -137,7 +137,7 @@ class OverheadModel:
         units = q * n / alive
         free = self.load(k) * q * alive - q * n
         lost = units * (1 - np.clip(free / (q * n), 0.0, 1.0))
-        helpers = np.maximum(1.0, (n / alive) * (r - 1) * alive / n)
+        helpers = np.maximum(1.0, min(q, r) * (r - 1) * alive / n)
         found: Array = np.where(lost < 1, lost, np.ceil(lost / helpers)) / q
         return found
 

@@ -33,7 +33,7 @@ from foretell.train.plan.simulator import MaskingPolicy, TrainingCosts
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-_MOST = 24
+_MOST = 16
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,8 @@ def predict(policy: MaskingPolicy, failures: FailureModel, costs: TrainingCosts)
     ratio = math.inf
     if kept > 0:
         ratio = (uptime + costs.stall_s + costs.restart_s) / (kept * costs.step_s)
-    mean_load = (uptime / max(raw, 1e-300) - costs.reduce_s) / costs.compute_s
+    steps = survival * gaps / step_s
+    mean_load = float((steps * load).sum() / steps.sum())
     return Prediction(policy, ratio, interval, uptime, float(survival.sum()), mean_load)
 
 
@@ -168,7 +169,7 @@ def optimize_redundancy(
     shape : float
         Weibull shape of the clocks, which start anew at a restart.
     redundancies : list of int, optional
-        To compare; default every one that a ruler allows, up to 24.
+        To compare; default every one that a ruler allows, up to 16.
 
     Returns
     -------
