@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from foretell.core.errors import DataError, ParameterError
 from foretell.data.trajectories import Trajectories
-from foretell.recall import SignSketch, SketchIndex
 
 Array = NDArray[np.float64]
 
@@ -23,6 +22,9 @@ _STEPS = 64  # of a window: enough for its shape, whatever the sampling
 _STRIDE = 4  # of these steps
 _BITS = 256
 _FLAT = 1e-9  # spread, beside that of the recordings, of a variable that stands still
+_PERIODS, _ROWS, _WINDOWS = 2.0, 16.0, 8.0  # of a window; windows in a recording, at least
+_NUMBERS = 4e6  # of all windows together, which bounds the time that a search takes
+_TRIES = 6
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,54 @@ class Episode:
     start: float
     stop: float
     similarity: float
+
+
+@dataclass(frozen=True)
+class SimilarEpisodes:
+    """The end of a recording, and stretches of the recordings that look like it.
+
+    Parameters
+    ----------
+    asked : Episode
+        What was asked about; its similarity is 1.
+    found : tuple of Episode
+        Most similar first.
+    """
+
+    asked: Episode
+    found: tuple[Episode, ...]
+
+
+def like_the_end(trajectories: Trajectories, peak: float, *, k: int = 3) -> SimilarEpisodes | None:
+    """What looks most like the end of the last recording; None where none is long enough.
+
+    The window is two periods of the dominant frequency ``peak`` (0 where there is none), or a
+    fortieth of the longest recording, but never so short that it holds less than 16 samples or that
+    the search would take more than about a second.
+    """
+    longest = max(float(t[-1] - t[0]) for t in trajectories.times)
+    together = sum(float(t[-1] - t[0]) for t in trajectories.times)
+    most = _NUMBERS / (_STEPS * trajectories.n_variables)
+    window = max(
+        _PERIODS / peak if peak > 0 else longest / 40,
+        _ROWS * trajectories.median_interval,
+        together * _STEPS / (_STRIDE * most),
+    )
+    if _WINDOWS * window > longest:
+        return None
+    last = trajectories.n_recordings - 1
+    times = trajectories.times[last]
+    for back in range(_TRIES):  # where the very end stands still or has a gap
+        start = float(times[-1] - window * (1 + back / 2))
+        if start < times[0]:
+            return None
+        try:
+            found = similar_episodes(trajectories, window, start=start, recording=last, k=k)
+        except DataError:
+            continue
+        asked = Episode(last, start, start + window, 1.0)
+        return SimilarEpisodes(asked, found) if found else None
+    return None
 
 
 def similar_episodes(
@@ -124,6 +174,8 @@ def similar_episodes(
     where, X = np.concatenate(places), np.concatenate(shapes)
     if not len(X):
         return ()
+    from foretell.recall import SignSketch, SketchIndex
+
     index = SketchIndex(SignSketch(n_bits=_BITS, random_state=0).fit(X[:1]))
     index.add(X)
     wanted = min(len(X), max(budget, k))

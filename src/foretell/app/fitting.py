@@ -19,6 +19,7 @@ import numpy as np
 
 from foretell.app.analysis import analyse
 from foretell.app.choosing import compare, keep, kept
+from foretell.app.episodes import like_the_end
 from foretell.app.evaluation import evaluate
 from foretell.app.findings import caution, describe, judge
 from foretell.app.folder import FitFolder
@@ -219,6 +220,7 @@ def fit_study(
         ),
         citations=(*_citations(model), *origin.citations),
         comparison=comparison,
+        episodes=like_the_end(data, held.spectra[0].peak),
     )
     model.save(folder.model)
     write(study, folder)

@@ -4,6 +4,7 @@ Study
 ├── recordings            as read, before any embedding
 ├── Plan                  what was chosen and why
 ├── HeldOut               how the model does on recordings it has not seen
+├── SimilarEpisodes       what looked like the end of the recording
 ├── Analysis              equilibria, cycles, exponents, each with its quality
 ├── Finding, ...          the same in words
 └── Provenance            versions, data fingerprint, times
@@ -12,12 +13,16 @@ Study
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from foretell.app.episodes import SimilarEpisodes
 from foretell.data import Trajectories
+
+if TYPE_CHECKING:
+    from foretell.app.ensemble import Ensembles
 
 Array = NDArray[np.float64]
 Grade = Literal["good", "fair", "poor"]
@@ -232,6 +237,8 @@ class HeldOut:
         With inputs: first samples of the free run that the error leaves out.
     trust : TrustHorizon or None
         How far ahead accepted forecasts keep a level; None with inputs.
+    ensembles : Ensembles or None
+        Many runs from each of several starts; None for a model without chance.
     """
 
     observed: Trajectories
@@ -249,6 +256,7 @@ class HeldOut:
     driven_error: float | None = None
     run_up: int = 0
     trust: TrustHorizon | None = None
+    ensembles: Ensembles | None = None
 
 
 @dataclass(frozen=True)
@@ -305,3 +313,4 @@ class Study:
     citations: tuple[str, ...] = ()
     reference_rate: tuple[float, str] | None = field(default=None)
     comparison: Comparison | None = None
+    episodes: SimilarEpisodes | None = None

@@ -8,6 +8,13 @@ from typing import Any
 import numpy as np
 
 from foretell.app.report import figures, tables
+from foretell.app.report.ensemble import (
+    ensemble_fan,
+    ensemble_ranks,
+    ensemble_width,
+    ensemble_words,
+)
+from foretell.app.report.episodes import episodes_figure, episodes_table, episodes_words
 from foretell.app.report.horizon import horizon_figure, horizon_table
 from foretell.app.report.templates import templates
 from foretell.app.study import Study
@@ -57,6 +64,13 @@ def render(study: Study, model_path: str) -> str:
         equilibria=tables.equilibria(study),
         cycles=tables.cycles(study),
         exponents=tables.exponents(study),
+        episodes_words=episodes_words(study),
+        episodes_figure=Markup(episodes_figure(study)),
+        episodes_table=episodes_table(study),
+        ensemble_words=ensemble_words(study),
+        ensemble_fan=Markup(ensemble_fan(study)),
+        ensemble_ranks=Markup(ensemble_ranks(study)),
+        ensemble_width=Markup(ensemble_width(study)),
         outside=_outside(study),
         trust_words=_trust(study),
         trust_figure=Markup(horizon_figure(study)),
