@@ -183,7 +183,7 @@ def test_auto_compares_learners_once_and_tells_it(
     assert (out / "comparison.json").read_bytes() == first
     found = json.loads(said)["comparison"]
     assert found["learner"] == "cplrnn"
-    assert [t["name"] for t in found["tried"]] == ["cplrnn"]
+    assert found["tried"][0]["name"] == "cplrnn"
     assert "uneven" in dict(found["left_out"])["alrnn"]
     page = (out / "report.html").read_text()
     assert "Learners that were tried" in page
