@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from foretell.app.ensemble import ensembles, mean_run
 from foretell.app.spectrum import power_spectrum
 from foretell.app.study import Forecasts, HeldOut
 from foretell.app.trust_horizon import trust_horizon
@@ -65,7 +66,9 @@ def evaluate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ForetellWarning)
         inputs = test.controls[0] if test.controls else None
-        free = model.simulate(_first_state(test.values[0]), test.times[0], controls=inputs)
+        free = model.simulate(
+            _first_state(test.values[0]), test.times[0], controls=inputs, random_state=0
+        )
         wanted = test.times[0].size if driven else max(test.n_samples, _FEWEST)
         long_run = free if driven else _long_run(model, test, wanted)
         forecast = (
@@ -107,6 +110,7 @@ def evaluate(
         run_up=run_up,
         forecast=forecast,
         trust=trust,
+        ensembles=ensembles(model, test, scale),
     )
 
 
@@ -132,7 +136,7 @@ def _long_run(model: Model, test: Trajectories, n: int) -> Trajectories:
     """As many samples as the held-out part, after a transient."""
     skip = min(n // 4, 1000)
     times = test.median_interval * np.arange(n + skip)
-    run = model.simulate(_first_state(test.values[0]), times)
+    run = model.simulate(_first_state(test.values[0]), times, random_state=0)
     return run.take_rows([slice(min(skip, run.times[0].size // 2), None)])
 
 
@@ -191,7 +195,7 @@ def _forecasts(model: Model, test: Trajectories, scale: Array, n_scored: int) ->
         inputs = test.controls[0][rows] if test.controls else None
         truth, ahead = values[rows], times[rows] - times[start]
         run = np.full_like(truth, np.nan)
-        reached = model.simulate(values[start], times[rows], controls=inputs).values[0]
+        reached = mean_run(model, values[start], times[rows], inputs)
         run[: len(reached)] = reached
         seen = np.isfinite(truth[:, :n_scored]).any(axis=1)
         for guess, found in ((run, errors), (values[start], kept)):
