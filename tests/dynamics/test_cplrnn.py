@@ -51,7 +51,7 @@ def teach(model, field, L=None):
     layout = Layout(field.n_units, N, K)
     L = np.zeros((field.n_units - N, N)) if L is None else L
     parts = (field.A * tau, W, drive * tau / scale, np.zeros(0) if C is None else C, L)
-    model._adopt(layout, np.concatenate([np.ravel(v) for v in parts]))
+    model.adopt(layout, np.concatenate([np.ravel(v) for v in parts]))
     return model
 
 

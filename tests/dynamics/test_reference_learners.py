@@ -113,7 +113,7 @@ def test_a_bin_is_the_time_scale():
         model = ALRNN(time_scale=scale, **SMALL).fit(curve(times), times)
         model.theta_[:] = 0.0
         model.theta_[: model.layout_.n_units] = 0.5
-        model._adopt(model.layout_, model.theta_)
+        model.adopt(model.layout_, model.theta_)
         bin_ = model.time_scale_
         assert bin_ == (0.5 if scale == "auto" else 1.5)
         mean, size = model.scaler_.mean, model.scaler_.scale
@@ -150,7 +150,7 @@ def test_substeps_converge_to_the_exact_flow():
     errors = []
     for substeps in (1, 4, 16):
         model = ReLUNeuralODE(substeps=substeps, **SMALL).fit(values, times)
-        model._adopt(exact.layout_, exact.theta_)
+        model.adopt(exact.layout_, exact.theta_)
         run = model.simulate([2.0, 5.0], stamps).values[0]
         errors.append(np.abs(run - expected).max())
     assert errors[1] < errors[0] / 30

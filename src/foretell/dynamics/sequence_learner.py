@@ -12,7 +12,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,7 @@ from foretell.core import (
     ParameterError,
     as_generator,
 )
-from foretell.data import Scaler, Trajectories
+from foretell.data import Trajectories
 from foretell.dynamics.checks import (
     as_trajectories,
     check_arguments,
@@ -49,6 +49,7 @@ from foretell.dynamics.fitting import (
     Settings,
     train,
 )
+from foretell.dynamics.sequence_files import described, restore
 from foretell.dynamics.sequences import (
     Sequences,
     WindowSampler,
@@ -56,7 +57,6 @@ from foretell.dynamics.sequences import (
     decorrelation,
     hold_back,
 )
-from foretell.dynamics.training_state import History
 
 Array = NDArray[np.float64]
 
@@ -187,7 +187,7 @@ class SequenceLearner(BaseEstimator):
         )
         self.time_name_, self.time_unit_ = trajectories.time_name, trajectories.time_unit
         self.fingerprint_ = recordings.fingerprint()
-        self._adopt(layout, trained.theta)
+        self.adopt(layout, trained.theta)
         if not np.isfinite(trained.best_score):
             warnings.warn(
                 "the free run of the trained model leaves the range of the data at every look "
@@ -206,7 +206,8 @@ class SequenceLearner(BaseEstimator):
             )
         return self
 
-    def _adopt(self, layout: Layout, theta: Array) -> None:
+    def adopt(self, layout: Layout, theta: Array) -> None:
+        """Take over parameters."""
         self.layout_ = layout
         self.theta_ = theta
         self.n_features_in_ = layout.n_observed
@@ -345,30 +346,7 @@ class SequenceLearner(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model folder (``model.json`` and ``weights.safetensors``)."""
         self._check_fitted()
-        fields = {
-            "names": list(self.names_),
-            "control_names": list(self.control_names_),
-            "control_units": list(self.control_units_),
-            "time_name": self.time_name_,
-            "time_unit": self.time_unit_,
-            "time_scale": self.time_scale_,
-            "forcing_interval": self.forcing_interval_,
-            "best_step": self.best_step_,
-            "validation_score": repr(float(self.validation_score_)),
-            "fit_seconds": self.fit_seconds_,
-            "scaler": self.scaler_.to_dict(),
-            "history": self.history_.to_dict(),
-            "layout": asdict(self.layout_),
-        }
-        return Artifact(
-            model_class=type(self).__name__,
-            arrays={"theta": self.theta_},
-            parameters=self.get_params(),
-            fields=fields,
-            units=dict(zip(self.names_, self.units_, strict=True)),
-            data_fingerprint=self.fingerprint_,
-            citations=self.citations,
-        ).save(path)
+        return described(self).save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -380,30 +358,13 @@ class SequenceLearner(BaseEstimator):
         """The model that an opened artefact describes."""
         try:
             model = cls(**artifact.parameters)
-            model._restore(artifact)
+            restore(model, artifact)
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(
                 f"the folder does not describe a {cls.__name__} of this version: {error}. Update "
                 "foretell, or fit and save the model again."
             ) from error
         return model
-
-    def _restore(self, artifact: Artifact) -> None:
-        fields: dict[str, Any] = dict(artifact.fields)
-        self.names_ = tuple(fields["names"])
-        self.units_ = tuple(artifact.units[name] for name in self.names_)
-        self.control_names_ = tuple(fields["control_names"])
-        self.control_units_ = tuple(fields["control_units"])
-        self.time_name_, self.time_unit_ = fields["time_name"], fields["time_unit"]
-        self.time_scale_ = fields["time_scale"]
-        self.forcing_interval_ = fields["forcing_interval"]
-        self.best_step_ = fields["best_step"]
-        self.validation_score_ = float(fields["validation_score"])
-        self.fit_seconds_ = fields["fit_seconds"]
-        self.scaler_ = Scaler.from_dict(fields["scaler"])
-        self.history_ = History.from_dict(fields["history"])
-        self.fingerprint_ = artifact.data_fingerprint
-        self._adopt(Layout(**fields["layout"]), artifact.arrays["theta"])
 
     # ------------------------------------------------------------------ for the learners
     @abstractmethod
