@@ -22,7 +22,7 @@ REDUCE = {200: 2.0, 600: 6.0, 1000: 10.0}
 CANDIDATES = {
     "cyclic replication": [2, 3, 4],
     "disjoint replication": [2, 3, 4, 5],
-    "whole stacks": [7, 8, 9, 10],
+    "whole stacks": [5, 6, 7, 8, 9, 10],
     "micro-stacks": [4, 5, 6, 7, 8],
     "elastic": [0.3, 0.35, 0.4, 0.5],
     "drop": [0.3, 0.35, 0.4, 0.5],

@@ -77,6 +77,7 @@ class EnduranceModel:
             self._survival = small_survival(placement.hosts_of)
         else:
             self._survival, self.exact = overlap_survival(n, r, placement.overlap_counts()), False
+        self._survival = np.minimum.accumulate(np.clip(self._survival, 0.0, 1.0))
 
     def survival(self, k: ArrayLike) -> Array:
         """P(K > k): the probability that k failures are masked; same shape as ``k``."""

@@ -36,8 +36,8 @@ SHORT_RULERS = {
     20: (0, 1, 8, 11, 68, 77, 94, 116, 121, 156, 158, 179, 194, 208, 212, 228, 240, 253, 259, 283),
 }
 _LARGEST_FIELD = 60_000
-_SEARCH_NODES = 200_000
-_GREEDY_TRIES = 200
+_SEARCH_NODES = 50_000
+_GREEDY_TRIES = 40
 
 
 def is_golomb(offsets: Index | tuple[int, ...], n: int) -> bool:
