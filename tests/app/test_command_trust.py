@@ -407,7 +407,11 @@ def test_report_shows_every_guarantee(here: Path) -> None:
 
 
 def test_report_says_when_the_level_is_not_kept(here: Path) -> None:
-    call("report", "rule.json", "scores.csv", "shifted.csv", *VERSION, "--out", "r.html")
+    _, _, told = call(
+        "report", "rule.json", "scores.csv", "shifted.csv", *VERSION, "--out", "r.html"
+    )
+    assert "THE PROMISE DOES NOT COVER THE CASES IN shifted.csv" in told
+    assert "THE LEVEL IS NOT KEPT on shifted.csv" in told
     html = (here / "r.html").read_text()
     assert "Not kept on the new cases." in html
     assert "an assumption is violated for these cases" in html
@@ -417,6 +421,7 @@ def test_report_says_when_the_level_is_not_kept(here: Path) -> None:
     )
     assert code == 0
     assert "does not hold the 1000 cases" in told
+    assert "An assumption is violated for these cases" in told
     assert not json.loads(said)["own_calibration_cases"]
     assert "Not kept on these cases." in (here / "s.html").read_text()
 

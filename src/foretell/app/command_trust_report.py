@@ -95,7 +95,7 @@ def run(
     refuse_existing(out)
     study = examine(rule_path, scores, new=new, errors=errors, score=score, out=out)
     write_text_atomic(out, render_rule(study))
-    for warning in study.warnings:
+    for warning in (*study.warnings, *violations(study)):
         typer.echo(f"Warning: {warning}", err=True)
     if as_json:
         typer.echo(json.dumps(_summary(study, out), indent=2, ensure_ascii=False))
@@ -149,6 +149,31 @@ def examine(
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         version=version("foretell"),
     )
+
+
+def violations(study: RuleStudy) -> list[str]:
+    """What the page says of broken promises, for those who read the terminal only."""
+    rule, new, said = study.rule, study.new, []
+    level = f"the level is {100 * rule.certificate_.level:g} %"
+    if not study.own and broken(rule, study.performance):
+        share = 100 * study.performance.risk
+        said.append(
+            f"THE LEVEL IS NOT KEPT on {study.source}: {share:.1f} % of the accepted are wrong, "
+            f"and {level}. An assumption is violated for these cases."
+        )
+    if new is not None and new.shift.shifted:
+        said.append(
+            f"THE PROMISE DOES NOT COVER THE CASES IN {new.source}: their scores are distributed "
+            f"differently from those of the calibration (distance {new.shift.distance:.2f}). Label "
+            "some of them and calibrate again on them."
+        )
+    if new is not None and new.performance is not None and broken(rule, new.performance):
+        share = 100 * new.performance.risk
+        said.append(
+            f"THE LEVEL IS NOT KEPT on {new.source}: {share:.1f} % of the accepted are wrong, and "
+            f"{level}."
+        )
+    return said
 
 
 def performance(rule: SelectiveThreshold, scores: Array, errors: Array) -> Performance:
@@ -266,5 +291,5 @@ def _summary(study: RuleStudy, out: Path) -> dict[str, Any]:
             "distance": study.new.shift.distance,
             "risk": None if study.new.performance is None else study.new.performance.risk,
         },
-        "warnings": list(study.warnings),
+        "warnings": [*study.warnings, *violations(study)],
     }
