@@ -19,7 +19,8 @@ BoolArray = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
 SPREADS = 8.0  # median absolute deviations above the median
-SMALLEST = 0.1  # least threshold, in median steps: rounding is no jump
+SMALLEST = 0.25  # least threshold, in median steps: rounding is no jump
+BENDING = 3.0  # least threshold, in median residuals: even bending is no jump
 _WIDEST = 10.0  # model time; no window crosses a wider gap
 _MANY_RECORDINGS = 5  # from so many on whole recordings are held back
 
@@ -85,7 +86,7 @@ def find_jumps(sequences: Sequences, threshold: float | str = "auto") -> Jumps:
     ----------
     threshold : float or "auto"
         In standard deviations of the columns; "auto" is the median plus eight median absolute
-        deviations, and a tenth of the median step at least.
+        deviations, and at least three times the median and a quarter of the median step.
     """
     found = tuple(residuals(v, d) for v, d in zip(sequences.values, sequences.dt, strict=True))
     if threshold == "auto":
@@ -97,12 +98,26 @@ def find_jumps(sequences: Sequences, threshold: float | str = "auto") -> Jumps:
         usual = float(np.nanmedian(steps)) if np.isfinite(steps).any() else 0.0
         middle = float(np.median(every)) if every.size else 0.0
         spread = float(np.median(np.abs(every - middle))) if every.size else 0.0
-        limit = max(middle + SPREADS * spread, SMALLEST * usual)
+        limit = max(middle + SPREADS * spread, BENDING * middle, SMALLEST * usual)
     else:
         limit = float(threshold)
     with np.errstate(invalid="ignore"):
-        flags = tuple(np.asarray((r > limit) & np.isfinite(r)) for r in found)
+        flags = tuple(
+            _without_enclosed((r > limit) & np.isfinite(r), v, d, limit)
+            for r, v, d in zip(found, sequences.values, sequences.dt, strict=True)
+        )
     return Jumps(flags, limit, found)
+
+
+def _without_enclosed(flags: BoolArray, values: Array, dt: Array, limit: float) -> BoolArray:
+    """Clear the flag of a step between two jumps that moves on like the steps beyond them."""
+    speed = np.diff(values, axis=0) / dt[:, None]
+    cleared = np.array(flags)
+    for k in np.flatnonzero(flags[1:-1] & flags[:-2] & flags[2:]) + 1:
+        beyond = [j for j in (k - 2, k + 2) if 0 <= j < len(flags) and not flags[j]]
+        if any(np.linalg.norm(speed[k] - speed[j]) * dt[k] <= limit for j in beyond):
+            cleared[k] = False
+    return cleared
 
 
 def hold_back_recordings(
