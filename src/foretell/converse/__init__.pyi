@@ -1,3 +1,4 @@
+from .conversation import Conversation, Manners, replay_conversation
 from .instrument import (
     Argument,
     Finding,
@@ -6,12 +7,18 @@ from .instrument import (
     missing_arguments,
 )
 from .lookup import StreamingLookup
+from .virtual import replies, run_conversation
 
 __all__ = [
     "Argument",
+    "Conversation",
     "Finding",
     "Instrument",
+    "Manners",
     "StreamingLookup",
     "instrument_table",
     "missing_arguments",
+    "replay_conversation",
+    "replies",
+    "run_conversation",
 ]

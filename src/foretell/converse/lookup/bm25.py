@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +132,7 @@ class BM25:
         """Inverse document frequency of a term; 0 for one that no passage has."""
         return self._idf.get(term, 0.0)
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Names the content: equal for the same passages and settings."""
         digest = hashlib.sha256(f"{self.k1} {self.b}".encode())

@@ -125,7 +125,7 @@ class LiveTurn:
             self._tasks[f"query {out['call']}"] = (task, threading.Event())
         elif out.kind == "cancel_work":
             self._stop(out["job"])
-        elif out.kind == "timer":
+        elif out.kind == "wait":
             delay = max(out["at"] - self._clock.now(), 0.0)
             self._timers.append(
                 self._loop.call_later(delay, self._feed, "timer", {"name": out["name"]})

@@ -72,7 +72,9 @@ class Prefix:
         self._since_set = self._since_set + 1 if ids and set(ids) == set(before) else 0
         scores = tuple(score for _, score in hits)
         idf = tuple(self.idf(name) for name, _ in query.weights)
-        features = self._features(words, stable, idf, ids, before, scores)
+        known = dict(zip((name for name, _ in query.weights), idf, strict=True))
+        newest = known.get(term(words[-1]), 0.0) if words else 0.0
+        features = self._features(words, stable, idf, newest, ids, before, scores)
         look = Look(time, tuple(words), stable, query, ids, scores[: self.k], idf, features)
         self.before, self.last = self.last, look
         return look
@@ -82,6 +84,7 @@ class Prefix:
         words: Sequence[str],
         stable: int,
         idf: tuple[float, ...],
+        newest: float,
         ids: tuple[str, ...],
         before: tuple[str, ...],
         scores: tuple[float, ...],
@@ -102,7 +105,7 @@ class Prefix:
             float(min(self._since_top, 6)),
             float(min(self._since_set, 6)),
             len(set(ids) & set(before)) / self.k,
-            self.idf(term(last)) if last else 0.0,
+            newest,
             math.log1p(mass),
             max(idf, default=0.0),
             float(not is_content(last)) if last else 1.0,

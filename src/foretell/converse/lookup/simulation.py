@@ -147,7 +147,7 @@ def _following(out: Event, turn: LookupTurn, timing: Timing) -> Event | None:
         query = turn.calls[out["call"] - 1].query
         data = {"call": out["call"], "text": query.text, "weights": query.weights}
         return Event("query", out.time + timing.generate_s, data)
-    if out.kind == "timer":
+    if out.kind == "wait":
         return Event("timer", out["at"], {"name": out["name"]})
     return None
 

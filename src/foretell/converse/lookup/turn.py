@@ -7,7 +7,7 @@ simulation and the tests run this same code.
          query {call, text, weights}   (only where queries are rewritten outside)
          work_done {job, value}   work_failed {job, reason}   timer {name}
     out  search {key, k, hits}   fire {call, key, text, final}   work {job, tool, ...}
-         drop {jobs}   cancel_work {job}   timer {name, at}
+         drop {jobs}   cancel_work {job}   wait {name, at}
          early_commit {ids, span}   recant {span}   evidence {...}   cancelled {reason}
 
 Jobs are named "notes:ID" for one document, "notes#3" for the whole third call, "tool#3" for a tool.
@@ -27,7 +27,7 @@ from foretell.converse.lookup.retriever import Hits, Retriever
 from foretell.converse.lookup.store import DocumentStore
 from foretell.converse.lookup.tools import RESERVED, Tool
 from foretell.converse.lookup.triggers import Moment, Trigger
-from foretell.converse.lookup.words import split_words, term
+from foretell.converse.lookup.words import split_words
 from foretell.converse.lookup.work import WorkQueue
 from foretell.core.errors import DataError, ParameterError
 from foretell.core.timeline import Event
@@ -184,8 +184,7 @@ class LookupTurn:
         name = f"{k} {query.key}"
         if self.plan.record_searches and name not in self._seen:
             self._seen.add(name)
-            names = [name for name, _ in query.weights] + [term(word) for word in self.words[-1:]]
-            idf = {name: self.prefix.idf(name) for name in names}
+            idf = {name: self.prefix.idf(name) for name, _ in query.weights}
             self._emit("search", key=query.key, k=k, of=len(retriever), hits=hits, idf=idf)
         return hits
 
@@ -391,7 +390,7 @@ class LookupTurn:
         self.stable = len(self.words)
         self._recant_if_contradicted()
         self.over, self._committed_at = True, self.time
-        self._emit("timer", name="deadline", at=self.time + self.plan.timeout_s)
+        self._emit("wait", name="deadline", at=self.time + self.plan.timeout_s)
         self._ask_tools(final=True)
         query = content_query(self.words)
         if self.early:
