@@ -116,6 +116,13 @@ def examine(request: PlanRequest) -> PlanStudy:
         name: tuple(predict(policy, failures, costs) for policy in policies)
         for name, policies in _policies(request)
     }
+    stacks = [p.time_ratio for points in list(curves.values())[:2] for p in points]
+    if not math.isfinite(min(stacks)):
+        raise ParameterError(
+            f"With one failure in {request.mtbf}, saves of {request.save} and restarts of "
+            f"{request.restart}, no redundancy of {request.groups} groups gets anywhere. Use more "
+            "groups or a faster restart."
+        )
     if racks is not None and request.rack_share > 0:
         failures = failures.domains(racks, request.rack_share)
     typer.echo(
@@ -128,14 +135,7 @@ def examine(request: PlanRequest) -> PlanStudy:
         simulator = TimeToTrainSimulator(policy, failures, costs)
         steps = min(request.steps, _SIMULATED_STEPS)
         found.append(Alternative(name, best, simulator.run(steps, request.seeds, give_up=_GIVE_UP)))
-    study = PlanStudy(request, costs, failures, tuple(found), curves)
-    if not math.isfinite(study.best.predicted.time_ratio):
-        raise ParameterError(
-            f"With one failure in {request.mtbf}, saves of {request.save} and restarts of "
-            f"{request.restart}, no redundancy of {request.groups} groups gets anywhere. Use more "
-            "groups or a faster restart."
-        )
-    return study
+    return PlanStudy(request, costs, failures, tuple(found), curves)
 
 
 def duration(name: str, text: str) -> float:
