@@ -176,8 +176,7 @@ class ResponseMPC:
         """
         H, N, K = self.horizon, self.n_outputs, self.n_inputs
         y, U = np.asarray(outputs, float).reshape(H, N), np.asarray(inputs, float).reshape(H, K)
-        off = y - np.broadcast_to(np.asarray(reference, float).reshape(-1, N), (H, N))
-        du = U - np.broadcast_to(np.asarray(u_reference, float).reshape(-1, K), (H, K))
+        off, du = y - _spread(reference, H, N), U - _spread(u_reference, H, K)
         before = np.broadcast_to(np.asarray(u_before, float), K)
         steps = np.diff(np.concatenate([before[None], U]), axis=0)
         value = (
@@ -333,7 +332,7 @@ class LinearMPC(ResponseMPC):
         self._F, response = self._condensed(int(horizon))
         super().__init__(response, **options)
 
-    def plan(  # type: ignore[override]
+    def plan(  # type: ignore[override,unused-ignore]
         self,
         z: ArrayLike,
         *,
@@ -442,6 +441,14 @@ def _entries(value: ArrayLike, size: int, name: str, infinite: bool = False) -> 
     if not (infinite or name == "du_max" or np.isfinite(given).all()):
         raise ParameterError(f"{name} has entries that are not finite.")
     return given
+
+
+def _spread(value: ArrayLike, horizon: int, size: int) -> Array:
+    """A number, one row or all rows, as (horizon, size)."""
+    given = np.asarray(value, dtype=np.float64)
+    if given.size == horizon * size:
+        return given.reshape(horizon, size)
+    return np.broadcast_to(given, (horizon, size))
 
 
 def _rows(limit: Array, horizon: int) -> NDArray[np.int64]:

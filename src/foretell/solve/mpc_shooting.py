@@ -70,7 +70,7 @@ def shoot(
     """
     if not len(guesses):
         raise ParameterError("there is no guess to begin with. Give guesses=[np.zeros((H, K))].")
-    aims = {"reference": reference, "u_reference": u_reference}
+    aims: dict[str, Any] = {"reference": reference, "u_reference": u_reference}
     found: list[tuple[float, MPCPlan]] = []
     for guess in guesses:
         U = np.array(guess, dtype=np.float64)
@@ -89,7 +89,7 @@ def shoot(
 
 
 def _descend(
-    predict: Predict, U: Array, y: Array, aims: dict[str, ArrayLike], u_before: ArrayLike | None,
+    predict: Predict, U: Array, y: Array, aims: dict[str, Any], u_before: ArrayLike | None,
     n_iterations: int, tolerance: float, perturbation: float, options: dict[str, Any],
 ) -> tuple[float, MPCPlan]:  # fmt: skip
     before = np.zeros(U.shape[1]) if u_before is None else np.asarray(u_before, float)

@@ -368,6 +368,8 @@ class KoopmanModel(BaseEstimator):
         """Check recordings, measure their scale, and remember what they were."""
         step = check_recordings(data, int(self.horizon), int(self.n_delays))
         scaled, scaler = data.standardise()
+        used = np.concatenate(data.controls) if data.controls is not None else np.zeros((1, 0))
+        self._control_range = [used.min(axis=0).tolist(), used.max(axis=0).tolist()]
         self._pending = {
             "step_": step,
             "scaler_": scaler,
@@ -385,7 +387,8 @@ class KoopmanModel(BaseEstimator):
         """Take over what was learned; ``held`` gives the residuals of ``ensemble``."""
         for name, value in self._pending.items():
             setattr(self, name, value)
-        del self._pending
+        self.facts_ = {**self.facts_, "control_range": self._control_range}
+        del self._pending, self._control_range
         self._adopt(W, lift)
         z = lift(held.s)
         e = z[:, 1:] - features(z[:, :-1], held.u, self._bilinear) @ W.T

@@ -171,7 +171,7 @@ class KoopmanMPC:
         """The input (K,) to apply now, in data units; see `plan`."""
         plan = self.plan(x, reference, u_reference=u_reference, past_controls=past_controls)
         self._applied = (plan.inputs[0] - self._u_mean) / self._u_scale
-        return plan.inputs[0]
+        return np.asarray(plan.inputs[0])
 
     def plan(
         self,
@@ -240,7 +240,7 @@ class KoopmanMPC:
 
     def _gain(self, z: Array) -> Array:
         """Effect (Z, K) of the inputs on the next lifted state."""
-        return self.model.B_ + np.einsum("kyz,z->yk", self.model.N_, z)
+        return np.asarray(self.model.B_ + np.einsum("kyz,z->yk", self.model.N_, z))
 
     def _bilinear_plan(self, z: Array, aims: dict[str, Any]) -> tuple[Any, Array]:
         model, H, d = self.model, self.horizon, self.disturbance_

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ParameterError, as_generator
 from foretell.data import Trajectories
@@ -19,6 +19,7 @@ from foretell.dynamics.checks import as_trajectories, whole
 from foretell.dynamics.koopman.base import KoopmanModel
 from foretell.dynamics.koopman.lifts import DictionaryLift
 from foretell.dynamics.koopman.linear import Moments, clipped, features
+from foretell.dynamics.koopman.windows import States
 
 
 class EDMDc(KoopmanModel):
@@ -41,7 +42,8 @@ class EDMDc(KoopmanModel):
     stable : bool
         Bring eigenvalues of A outside of the unit circle onto it.
     validation : float
-        Share held back, whose residuals feed ``ensemble``; the regression then uses all data.
+        Share held back from a first regression, whose residuals feed ``ensemble``; the model
+        itself is the regression on all data.
     random_state : int or None
         Draws the centres.
 
@@ -97,14 +99,16 @@ class EDMDc(KoopmanModel):
             n_centres=int(self.n_centres),
             rng=as_generator(self.random_state),
         )
+        self.facts_ = {"constraint": "none"}
+        windows = (held or train).windows(int(self.horizon), most=400)
+        self._finish(self._regressed(train, lift), lift, windows, held_back=held is not None)
+        self._adopt(self._regressed(states, lift), lift)
+        return self
+
+    def _regressed(self, states: States, lift: DictionaryLift) -> NDArray[np.float64]:
         moments = []
         for s, u in zip(states.s, states.u, strict=True):
             z = lift(s)
             moments.append(Moments.of(features(z[:-1], u[:-1], self._bilinear), z[1:]))
         W = sum(moments[1:], moments[0]).least_squares(float(self.ridge))
-        if self.stable:
-            W = clipped(W)
-        self.facts_ = {"constraint": "none"}
-        windows = (held or train).windows(int(self.horizon), most=400)
-        self._finish(W, lift, windows, held_back=False)
-        return self
+        return clipped(W) if self.stable else W
