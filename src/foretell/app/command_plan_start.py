@@ -65,7 +65,8 @@ def _recording(request: dict[str, Any]) -> Trajectories | None:
     }
     if not words or not Path(words[0]).exists():
         return None
-    kept: dict[str, Any] = {k: options[k] for k in ("time", "group", "controls", "columns") if k in options}
+    known = ("time", "group", "controls", "columns")
+    kept: dict[str, Any] = {k: options[k] for k in known if k in options}
     merge = "--merge-duplicates" in words
     try:
         data = FitRequest(file=Path(words[0]), out=Path(), merge_duplicates=merge, **kept).read()

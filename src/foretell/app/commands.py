@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from foretell.app.command_train import train_app
 from foretell.app.guard import guarded
 
 app = typer.Typer(
@@ -38,6 +39,8 @@ find_app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(find_app, name="find")
+
+app.add_typer(train_app, name="train")
 
 
 def _version(wanted: bool) -> None:
@@ -129,6 +132,52 @@ def show(
     from foretell.app.command_show import run
 
     run(folder, browser=browser, cite=cite, as_json=json)
+
+
+@app.command("plan")
+@guarded
+def plan_inputs(
+    folder: Annotated[Path, typer.Argument(help="The folder of a fit, or of a saved model.")],
+    keep: Annotated[
+        list[str],
+        typer.Option(
+            "--keep", help='What to keep: "level < 8", "level between 2 and 8"; several are fine.'
+        ),
+    ],
+    steer: Annotated[
+        str | None,
+        typer.Option("--steer", help="Inputs to change, with commas between; default all."),
+    ] = None,
+    horizon: Annotated[int, typer.Option("--horizon", min=2, help="Steps to plan.")] = 40,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", help="Table whose last row is now; default: end of the recording."),
+    ] = None,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option("--limits", help='Range of an input: "pump 0 to 5"; default as recorded.'),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="New HTML file with the picture; default FOLDER/plan.html."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Choose inputs that keep a condition, and check them on simulated runs."""
+    from foretell.app.command_plan import PlanRequest, run
+
+    run(
+        PlanRequest(
+            folder=folder,
+            keep=tuple(keep),
+            steer=steer,
+            horizon=horizon,
+            start=start,
+            limits=tuple(limits or ()),
+            out=out,
+        ),
+        as_json=json,
+    )
 
 
 @app.command()

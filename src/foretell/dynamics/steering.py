@@ -200,7 +200,7 @@ class _Runner:
         self.u_now = np.array(mean if u_now is None else u_now, dtype=np.float64).reshape(-1)
         if self.u_now.shape != (len(names),) or not np.isfinite(self.u_now).all():
             raise ParameterError(
-                f"u_now has shape {np.shape(u_now)}; needed is one finite number for each of "
+                f"u_now has {self.u_now.size} entries; needed is one finite number for each of "
                 f"{', '.join(names)}."
             )
         self._errors = None if errors is None else np.asarray(errors, dtype=np.float64)
@@ -245,7 +245,10 @@ class _Runner:
         low = high = forecast
         kept = kept_untouched = float("nan")
         if runs is not None and idle is not None:
-            low, high = (np.vstack([now, np.nanquantile(runs, q, axis=0)]) for q in (0.05, 0.95))
+            low, high = (
+                np.array(np.vstack([now, np.nanquantile(runs, q, axis=0)]), dtype=np.float64)
+                for q in (0.05, 0.95)
+            )
             kept, kept_untouched = (
                 float(np.all([c.holds(r) for c in conditions], axis=0).all(axis=1).mean())
                 for r in (runs, idle)
