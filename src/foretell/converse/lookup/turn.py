@@ -444,8 +444,10 @@ class LookupTurn:
             self._hand_over(("deadline",))
 
     def _hand_over(self, flags: tuple[str, ...]) -> None:
-        chosen = self._chosen
+        chosen, final = self._chosen, self._final
         ids = chosen.ids if chosen else ()
+        if final and set(final.ids) == set(ids):
+            ids = final.ids  # the same documents, best first for the complete question
         whole = f"{RESERVED}#{chosen.number}" if chosen else ""
         unit = self.plan.reflector.unit
         jobs = [f"{RESERVED}:{id}" if unit == "document" else whole for id in ids]
