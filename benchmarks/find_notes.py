@@ -99,8 +99,11 @@ def grep(passages: list[Found], question: str) -> tuple[list[int], list[int]]:
     return [int(i) for i in np.flatnonzero(hits == len(words))], ranked
 
 
-def quality(passages: list[Found], X: Any, Q: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    good = np.array([[right(p, file, words) for p in passages] for _, file, words in QUESTIONS])
+def quality(
+    passages: list[Found], X: Any, Q: Any, questions: list[tuple[str, str, str]], what: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tables of all searches together and of each question; ``what`` says what was searched."""
+    good = np.array([[right(p, file, words) for p in passages] for _, file, words in questions])
     found = searches(X, Q)
     exact = found["float, every vector"][0][:, :K]
     places: dict[str, list[int | None]] = {}
@@ -110,7 +113,7 @@ def quality(passages: list[Found], X: Any, Q: Any) -> tuple[dict[str, Any], dict
         same = np.mean([np.isin(exact[q], order[q][:K]).mean() for q in range(len(Q))])
         rows.append([name, *counted(places[name]), float(same), reads, f"{looked / 1e3:.0f} kB"])
     for name, which in (("grep, all words", 0), ("grep, most words", 1)):
-        hits = [grep(passages, question)[which] for question, _, _ in QUESTIONS]
+        hits = [grep(passages, question)[which] for question, _, _ in questions]
         places[name] = [first_right(h, good[q]) if h else None for q, h in enumerate(hits)]
         same = np.mean([np.isin(exact[q], hits[q][:K]).mean() for q in range(len(Q))])
         size = sum(len(p.passage.text) for p in passages)
@@ -119,7 +122,7 @@ def quality(passages: list[Found], X: Any, Q: Any) -> tuple[dict[str, Any], dict
         "columns": ["search", f"right one first, of {len(Q)}", f"among {K}", "nowhere in 100",
                     f"the {K} of float search", "vectors read", "looked at for a question"],
         "rows": rows,
-        "note": f"{len(passages)} passages of the documentation of npm; right by file and word.",
+        "note": f"{len(passages)} passages of {what}; right by file and word.",
     }  # fmt: skip
     shown_ = ("float, every vector", "384 bits, 100 candidates", "64 bits, 100 candidates",
               "384 bits alone", "grep, most words")  # fmt: skip
@@ -127,7 +130,7 @@ def quality(passages: list[Found], X: Any, Q: Any) -> tuple[dict[str, Any], dict
         "columns": ["question", *shown_],
         "rows": [
             [question, *(places[name][q] for name in shown_)]
-            for q, (question, _, _) in enumerate(QUESTIONS)
+            for q, (question, _, _) in enumerate(questions)
         ],
         "note": "Place of the first right passage; - where there is none.",
     }
@@ -181,6 +184,19 @@ def embedding(texts: list[str]) -> dict[str, Any]:
     }
 
 
+def built(folder: Path, notes: Path) -> tuple[list[Found], Any, float, int]:
+    """Passages of an index that is begun or brought up to date, their vectors, CPU-s, embedded."""
+    with Library.create(folder, notes, 384, fingerprint(), DIMENSIONS) as library:
+        began = time.process_time()
+        counts = library.build(list_folder(notes), SentenceVectors())
+        spent = time.process_time() - began
+        passages = library.everything()
+        view, _ = library.index.view()
+        rows = {int(i): row for row, i in enumerate(view.columns["ids"].all().ravel())}
+        X = view.columns["vectors"].take(np.array([rows[p.id] for p in passages]))
+    return passages, X, spent, counts.embedded
+
+
 def cpu_seconds(program: str) -> float:
     timed = f"import time; {program}; print(time.process_time())"
     said = subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True)
@@ -189,18 +205,11 @@ def cpu_seconds(program: str) -> float:
 
 def main() -> None:
     notes = Path(sys.argv[1]) if len(sys.argv) > 1 else NOTES
-    with Library.create(CACHE / "find_notes", notes, 384, fingerprint(), DIMENSIONS) as library:
-        model = SentenceVectors()
-        began = time.process_time()
-        counts = library.build(list_folder(notes), model)
-        spent = time.process_time() - began
-        passages = library.everything()
-        view, _ = library.index.view()
-        rows = {int(i): row for row, i in enumerate(view.columns["ids"].all().ravel())}
-        X = view.columns["vectors"].take(np.array([rows[p.id] for p in passages]))
-    print(f"{counts.embedded} passages embedded in {spent:.0f} CPU-s")
+    passages, X, spent, embedded = built(CACHE / "find_notes", notes)
+    print(f"{embedded} passages embedded in {spent:.0f} CPU-s")
+    model = SentenceVectors()
     Q = model.encode([question for question, _, _ in QUESTIONS])
-    table, each = quality(passages, X, Q)
+    table, each = quality(passages, X, Q, QUESTIONS, "the documentation of npm")
     some = [p.passage.embedded for p in passages[:: max(1, len(passages) // TEXTS)][:TEXTS]]
     tables = {"find-notes": table, "find-questions": each, "find-embedding": embedding(some)}
     write_result("find_notes", {"k": K, "passages": len(passages), "texts": len(some)}, tables)

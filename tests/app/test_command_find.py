@@ -165,6 +165,41 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
 
 
 @pytest.mark.usefixtures("bags")
+def test_names_and_texts_cannot_move_the_cursor(tmp_path: Path, notes: Path) -> None:
+    (notes / "two\nlines \x1b[2J.md").write_text(
+        "# A \x1b[31m walrus\n\nLong \x9b teeth\tand fat.\n"
+    )
+    index = tmp_path / "index"
+    assert "5 new" in call("find", "build", index, "--notes", notes)[1]
+    said = call("find", "ask", index, "walrus teeth", "--k", 1)[1]
+    assert not {"\x1b", "\x9b"} & set(said)
+    assert said.split("\n")[0].endswith(r"two\nlines \x1b[2J.md:1")
+    assert r"A \x1b[31m walrus" in said
+    assert "5 as before" in call("find", "build", index)[1]
+
+
+@pytest.mark.usefixtures("bags")
+def test_every_damaged_file_of_the_index_is_refused(tmp_path: Path, notes: Path) -> None:
+    index = tmp_path / "index"
+    call("find", "build", index, "--notes", notes)
+    for file in ("codes.bin", "vectors.bin", "ids.bin", "sketch-1.bin", "index.json"):
+        path = index / "index" / file
+        whole = path.read_bytes()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 4
+        for damaged in (bytes(flipped), whole[:-3], None):
+            path.write_bytes(damaged) if damaged is not None else path.unlink()
+            for words in (("ask", index, "tomatoes"), ("build", index)):
+                code, _, told = call("find", *words)
+                if file == "index.json" and damaged is None:
+                    continue  # looks like one that was never filled, and is filled
+                assert code == 1, (file, words)
+                assert path.name in told or "index.json" in told
+            path.write_bytes(whole)
+    assert call("find", "ask", index, "tomatoes")[0] == 0
+
+
+@pytest.mark.usefixtures("bags")
 def test_a_small_budget_is_said_to_be_small(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()

@@ -11,6 +11,7 @@ import pytest
 
 from foretell.core import (
     ArtifactError,
+    DataError,
     ParameterError,
 )
 from foretell.recall import CosineDecoder, SketchIndex
@@ -190,6 +191,50 @@ def test_only_indexes_are_replaced_or_loaded(X, sketch, tmp_path) -> None:
 
 
 # Several threads ----------------------------------------------------------------------------------
+
+
+def test_files_of_others_move_along_when_an_index_is_replaced(X, sketch, tmp_path) -> None:
+    index = SketchIndex(sketch)
+    index.add(X[:20])
+    index.save(tmp_path / "i")
+    (tmp_path / "i" / "README.md").write_text("whose vectors these are")
+    (tmp_path / "i" / "more").mkdir()
+    index.add(X[20:30])
+    index.save(tmp_path / "i")
+    assert len(SketchIndex.load(tmp_path / "i")) == 30
+    assert (tmp_path / "i" / "README.md").read_text() == "whose vectors these are"
+    assert (tmp_path / "i" / "more").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["i"]
+
+
+def test_a_save_that_was_cut_between_its_renames_is_completed(X, sketch, tmp_path) -> None:
+    index = SketchIndex(sketch)
+    index.add(X[:20])
+    index.save(tmp_path / "i")
+    (tmp_path / "i" / "mine.txt").write_text("mine")
+    (tmp_path / "i").rename(tmp_path / ".i.previous")
+    index.add(X[20:30])
+    index.save(tmp_path / "i")  # without a load in between
+    assert len(SketchIndex.load(tmp_path / "i")) == 30
+    assert (tmp_path / "i" / "mine.txt").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["i"]
+
+
+def test_removing_twice_and_removing_everything(X, Q, sketch, backend, tmp_path) -> None:
+    index = SketchIndex(sketch, backend=backend, store=tmp_path / "i")
+    index.add(X[:30])
+    index.remove([3, 4])
+    with pytest.raises(DataError, match=r"The id 4 is not in the index \(1 of 2 ids are not\)"):
+        index.remove([5, 4])
+    assert len(index) == 28
+    index.remove(np.setdiff1d(np.arange(30), [3, 4]))
+    with pytest.raises(DataError, match="The index is empty"):
+        index.search(Q, k=1)
+    index.close()
+    again = SketchIndex.load(tmp_path / "i")
+    assert len(again) == 0
+    assert again.add(X[:5]).tolist() == [30, 31, 32, 33, 34]  # numbers are not used twice
+    assert again.search(Q, k=5).ids.min() >= 30
 
 
 def test_readers_while_one_writer_adds(X, Q, sketch, backend, tmp_path) -> None:

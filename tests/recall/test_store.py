@@ -343,6 +343,16 @@ def test_rows_of_another_shape_are_refused(folder: Path, change: dict[str, np.nd
     assert same(FolderTable.open(folder).view(), 7)
 
 
+def test_rows_without_their_header_are_not_overwritten(folder: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "index.json").rename(folder.parent / "index.json")
+    with pytest.raises(ArtifactError, match="already holds other files"):
+        FolderTable.create(folder, COLUMNS)
+    (folder.parent / "index.json").rename(folder / "index.json")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert same(FolderTable.open(folder).view(), 7)
+
+
 def test_a_blob_replaced_while_it_is_read_is_read_again(folder: Path, monkeypatch) -> None:
     writer = FolderTable.open(folder)
     real, calls = store.read_blobs, []

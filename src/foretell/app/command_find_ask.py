@@ -13,7 +13,7 @@ import typer
 from foretell.app.command_find import many, refuse_other_model
 from foretell.app.notes.library import Found, Library
 from foretell.app.notes.sentence_vectors import SentenceVectors, fingerprint
-from foretell.app.words import number
+from foretell.app.words import harmless, number
 from foretell.core.errors import DataError, ParameterError
 
 DOUBTFUL = 2.0  # standard errors
@@ -159,8 +159,8 @@ def _answer_lines(found: Answers) -> list[str]:
         lines.append(f"{place}  {cosine}  {answer.found.source}")
         passage = answer.found.passage
         if passage.title:
-            lines.append(f"   {passage.title}")
-        lines += [f"   | {line}" for line in passage.text.split("\n")]
+            lines.append(f"   {harmless(passage.title)}")
+        lines += [f"   | {line}" for line in harmless(passage.text).split("\n")]
         lines.append("")
     return [*lines, _read_words(found)]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -108,3 +110,16 @@ def listing(items: Sequence[str], last: str = "and") -> str:
 
 
 GRADE_WORDS = {"good": "Good model", "fair": "Usable with care", "poor": "Not good enough"}
+
+
+def harmless(text: str) -> str:
+    """The text with control signs made visible, which could move the cursor of a terminal.
+
+    Line ends and tabs stay.
+
+    Examples
+    --------
+    >>> harmless("a\\tb\\x1b[2J")
+    'a\\tb\\\\x1b[2J'
+    """
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

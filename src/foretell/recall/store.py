@@ -21,7 +21,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -105,11 +105,7 @@ class FolderTable:
         folder = resolved(path)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        ours = {LOCK, *(f"{c}.bin" for c in columns), *(f"{b}-1.bin" for b in blobs or {})}
-        began = not (folder / HEADER).exists()  # all that a creation that was killed can leave
-        if not all(
-            began and (p.name in ours or PARTIAL_NAME.fullmatch(p.name)) for p in folder.iterdir()
-        ):
+        if any(folder.iterdir()) and not _only_begun(folder, columns, blobs or {}):
             what = "an index" if (folder / HEADER).exists() else "other files"
             raise ArtifactError(
                 f"{folder} already holds {what}. Open an index with SketchIndex.load(path), or "
@@ -317,6 +313,17 @@ def _found(folder: Path) -> Path:
             "or save(...) wrote."
         )
     return folder
+
+
+def _only_begun(folder: Path, columns: Collection[str], blobs: Collection[str]) -> bool:
+    """Whether a folder holds nothing but what a creation leaves that was killed."""
+    empty = {f"{name}.bin" for name in columns}
+    ours = {LOCK, *empty, *(f"{name}-1.bin" for name in blobs)}
+    return all(
+        (path.name in ours or PARTIAL_NAME.fullmatch(path.name) is not None)
+        and (path.name not in empty or path.stat().st_size == 0)
+        for path in folder.iterdir()
+    )
 
 
 def is_ours(name: str) -> bool:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from foretell.app.notes.passages import Passage, passages
+from foretell.app.words import harmless
 from foretell.core.errors import DataError
 
 MARKED = frozenset({".md", ".markdown", ".mdx", ".rst", ".adoc", ".org"})
@@ -193,8 +194,9 @@ def _name(path: Path, folder: Path) -> str:
 
 
 def _printable(name: str) -> str:
-    """A name that can be stored and printed, also where its bytes are not UTF-8."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A name that can be stored and printed, also where its bytes are not UTF-8 or end a line."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return harmless(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def _reason(error: OSError) -> str:

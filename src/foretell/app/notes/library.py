@@ -30,12 +30,14 @@ from foretell.app.notes.passages import Passage
 from foretell.core.errors import ArtifactError, DataError
 from foretell.core.files import resolved
 from foretell.recall import SketchIndex
+from foretell.recall.store import Verify
 
 Ids = NDArray[np.int64]
 
 SCHEMA = 1
 DATABASE, INDEX, LOCK = "notes.sqlite", "index", ".building"
 BATCH = 64  # passages of one commit
+_QUICK = 1 << 27  # bytes of vectors that are checked in a tenth of a second
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE files (
@@ -146,7 +148,7 @@ class Library:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The library in a folder.
+        """The library in a folder; its files are checked, vectors as long as that is quick.
 
         Raises
         ------
@@ -175,7 +177,10 @@ class Library:
                 raise ArtifactError(
                     f"{folder} was begun and never filled. Go on with: foretell find build {path}"
                 )
-            return cls(folder, base, SketchIndex.load(folder / INDEX, verify="codes"))
+            vectors = folder / INDEX / "vectors.bin"
+            large = vectors.is_file() and vectors.stat().st_size > _QUICK
+            verify: Verify = "codes" if large else "all"
+            return cls(folder, base, SketchIndex.load(folder / INDEX, verify=verify))
         except BaseException:
             base.close()
             raise

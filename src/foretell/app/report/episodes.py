@@ -9,7 +9,7 @@ from foretell.app.report.figures import axis
 from foretell.app.report.plot import Plot, padded
 from foretell.app.report.tables import Table
 from foretell.app.study import Study
-from foretell.app.words import amount, number
+from foretell.app.words import amount
 
 
 def episodes_words(study: Study) -> str:
@@ -42,8 +42,8 @@ def episodes_figure(study: Study) -> str:
         height=190,
     )
     gap = 10 * data.median_interval
-    for times, values in lines[2:]:
-        plot.line(times, values, "muted thin", max_gap=gap, read=False)
+    for n, (times, values) in enumerate(lines[2:]):
+        plot.line(times, values, "muted thin", "" if n else "others", max_gap=gap, read=False)
     plot.line(*lines[1], "model", "the most similar one", max_gap=gap)
     plot.line(*lines[0], "data", "the end of the recording", max_gap=gap)
     return plot.html()
@@ -59,7 +59,7 @@ def episodes_table(study: Study) -> Table | None:
     for episode in found.found:
         place = (data.labels[episode.recording],) if many else ()
         ends = (amount(t, data.time_unit, 5) for t in (episode.start, episode.stop))
-        rows.append((*place, *ends, number(episode.similarity, 2)))
+        rows.append((*place, *ends, f"{episode.similarity:.3f}"))
     columns = (("from", "n"), ("to", "n"), ("similarity", "n"))
     return Table(((("recording", "w"), *columns) if many else columns), tuple(rows))
 
