@@ -144,17 +144,17 @@ class ConvexReLUClassifier(ClassifierMixin, ConvexReLU):
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Scores, (n, K); for two classes their difference, (n,)."""
-        scores = self._scores(X)
+        scores = self._outputs(X)
         return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of the largest score."""
-        best = np.argmax(self._scores(X), axis=1)
+        best = np.argmax(self._outputs(X), axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Softmax of the scores over the temperature, (n, K)."""
-        return np.asarray(softmax(self._scores(X) / self.temperature_, axis=1))
+        return np.asarray(softmax(self._outputs(X) / self.temperature_, axis=1))
 
     def certified_radius(
         self,
@@ -178,7 +178,7 @@ class ConvexReLUClassifier(ClassifierMixin, ConvexReLU):
         The radius is about the features. What a noise in the sound does to them is another
         question; compare with the movement that real disturbances cause.
         """
-        scores = self._scores(X)
+        scores = self._outputs(X)
         if units not in ("input", "scaled"):
             raise ParameterError(f"units={units!r} is not one of input, scaled.")
         network = self.network_ if units == "scaled" else self.scaling_.raw(self.network_)
@@ -234,7 +234,7 @@ class ConvexReLUClassifier(ClassifierMixin, ConvexReLU):
             model = copy(worker)
             model.beta, model.beta_ = beta, beta
             model._keep(solution)
-            model.temperature_ = fit_temperature(model._scores(X_), codes, w)
+            model.temperature_ = fit_temperature(model._outputs(X_), codes, w)
             models.append(model)
         return path_of(found, models)
 
@@ -262,9 +262,6 @@ class ConvexReLUClassifier(ClassifierMixin, ConvexReLU):
     def _one_hot(self, codes: NDArray[np.int64]) -> Array:
         return np.eye(self.classes_.size)[codes]
 
-    def _scores(self, X: Any) -> Array:
-        return self.network_(self.scaling_(self._given(X)))
-
     def _set_temperature(
         self,
         X: Array,
@@ -285,7 +282,7 @@ class ConvexReLUClassifier(ClassifierMixin, ConvexReLU):
                 logistic=self.loss == "logistic", quiet=True,
             )  # fmt: skip
             X, codes, w = X[kept_out], codes[kept_out], w[kept_out]
-        self.temperature_ = fit_temperature(judge._scores(X), codes, w)
+        self.temperature_ = fit_temperature(judge._outputs(X), codes, w)
 
     def _saved_fields(self) -> dict[str, Any]:
         kind = "str" if self.classes_.dtype.kind in "UO" else str(self.classes_.dtype)

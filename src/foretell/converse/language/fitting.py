@@ -141,6 +141,10 @@ class ConvexReLU(BaseEstimator):
         except ValueError as error:
             raise DataError(f"{error}{_first_bad_cell(X)}") from error
 
+    def _outputs(self, X: Any) -> Array:
+        X_ = self._given(X)
+        return self.network_(self.scaling_(X_))
+
     def _solve(
         self,
         X: Array,
@@ -167,7 +171,7 @@ class ConvexReLU(BaseEstimator):
         self, X: Array, w: Array, targets: Array, rng: np.random.Generator, logistic: bool
     ) -> tuple[Programme, Loss]:
         self.scaling_ = Scaling.of(X, w, standardize=self.standardize, intercept=self.fit_intercept)
-        Z = self.scaling_(X)
+        Z = self.scaling_.with_constant(X)
         gates = draw_gates(Z, self.n_gates, rng)
         loss: Loss = SquaredLoss(np.sqrt(w)[:, None] * targets)
         if logistic:

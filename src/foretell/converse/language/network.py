@@ -5,8 +5,8 @@
 How far x may move before the answer changes is bounded by how fast f may change. Three bounds, each
 valid for any weights and for every x, in the Euclidean norm of x:
 
-total      margin / (2 sum of all |weight_j|)                     Feng, Tan and Pilanci 2026, Thm 4.4
-pairwise   margin to class k / (sum of |weight_j| of the two)     at least twice the above
+total      margin / (2 sum of all |weight_j|)                  Feng, Tan, Pilanci 2026, Thm 4.4
+pairwise   margin to class k / (sum of |weight_j| of the two)  at least twice the above
 spectral   with c_j = +-weight_j, signed as in f_y - f_k, the difference changes at most by
            sup over unit z of sum_j relu(c_j . z)
              <= |sum_j c_j| / 2 + sqrt(m) sigma_max(c_1 ... c_m) / 2,

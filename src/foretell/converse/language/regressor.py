@@ -84,8 +84,7 @@ class ConvexReLURegressor(RegressorMixin, ConvexReLU):
 
     def predict(self, X: ArrayLike) -> Array:
         """Values, (n,) or (n, K) as in `fit`."""
-        outputs = self.network_(self.scaling_(self._given(X)))
-        values = outputs * self.target_scale_ + self.target_mean_
+        values = self._outputs(X) * self.target_scale_ + self.target_mean_
         return np.asarray(values[:, 0] if self.one_target_ else values)
 
     @property

@@ -51,8 +51,12 @@ class Scaling:
         return cls(mean[kept], spread[kept] * root, kept, X.shape[1], intercept)
 
     def __call__(self, X: Array) -> Array:
-        """Scaled rows, with the constant column last."""
-        scaled = (X[:, self.kept] - self.mean) / self.scale
+        """Scaled rows."""
+        return np.asarray((X[:, self.kept] - self.mean) / self.scale)
+
+    def with_constant(self, X: Array) -> Array:
+        """Scaled rows, and the constant column last where there is one."""
+        scaled = self(X)
         return np.column_stack([scaled, np.ones(len(X))]) if self.intercept else scaled
 
     def network(self, groups: Array) -> tuple[ReLUNetwork, NDArray[np.int64]]:
