@@ -151,6 +151,15 @@ def test_a_start_far_outside_is_pointed_out() -> None:
         model.sample_next([50.0], 5, 0)
 
 
+@pytest.mark.filterwarnings("ignore:x0 goes more than")
+def test_beyond_what_was_recorded_it_goes_on_as_at_the_edge() -> None:
+    paths = noisy_paths(12, 10)
+    model = AnalogueTransition().fit(paths)
+    edge = float(paths.max())
+    at, beyond = (model.sample_next([x], 50, 0) - x for x in (edge, edge + 9.0))
+    assert np.allclose(at, beyond)
+
+
 def test_states_can_be_brought_back_after_every_step() -> None:
     model = AnalogueTransition().fit(noisy_paths(12, 10))
     runs = model.rollout([0.1], 20, 30, 0, project=lambda x: np.maximum(x, 0.0))

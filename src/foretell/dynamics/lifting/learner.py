@@ -363,7 +363,7 @@ class TransitionLearner(Kept):
         """Draws (N, S, n) of the next states of transitions, in data units."""
         rng = as_generator(random_state)
         S = n_samples
-        past = np.repeat(self.scale_.states(found.past), S, axis=0)
+        past = np.repeat(self.scale_.seen(found.past), S, axis=0)
         context = np.repeat(self.scale_.context(found.inputs, found.interval), S, axis=0)
         moved = self._next(past, context, rng, self._start(len(past), rng))
         now = np.repeat(found.past[:, -1], S, axis=0)
@@ -413,7 +413,7 @@ class TransitionLearner(Kept):
 
         def step(window: Array, u: Array, interval: float) -> Array:
             context = scale.context(u, np.full(len(u), interval))
-            return self._moved(window[:, -1], self._next(scale.states(window), context, rng, kept))
+            return self._moved(window[:, -1], self._next(scale.seen(window), context, rng, kept))
 
         states = run(step, past, moves, n_members, inputs, project)
         point_out_extrapolation(states, self.scale_, self.names_)

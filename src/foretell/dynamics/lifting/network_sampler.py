@@ -167,7 +167,7 @@ class NetworkSampler(TransitionLearner):
     def _batches(self, found: Transitions) -> Batches:
         scale = self.scale_
         return Batches(
-            scale.states(found.past),
+            scale.seen(found.past),
             scale.context(found.inputs, found.interval),
             self._targets(found),
         )

@@ -24,7 +24,7 @@ class Scale:
     shift, step : arrays (n,)
         Of what is learned: the increment (shift 0) or the next state.
     low, high : arrays (n,)
-        Range of the states that were seen.
+        Range of the states that were seen, of the whole channel.
     context_mean, context_spread : arrays (K,) or (K + 1,)
         Of the inputs, and of the interval where it is one of them.
     """
@@ -41,6 +41,14 @@ class Scale:
     def states(self, values: Array) -> Array:
         """States in standard deviations."""
         return np.asarray((values - self.mean) / self.spread)
+
+    def seen(self, values: Array) -> Array:
+        """States in standard deviations, held at the edges of what was recorded.
+
+        Networks know nothing beyond; their answer at the edge keeps a run from being driven away
+        by what they make up there.
+        """
+        return self.states(np.clip(values, self.low, self.high))
 
     def context(self, inputs: Array, interval: Array) -> Array:
         """Inputs, and the interval where the model knows it, in standard deviations."""
@@ -87,13 +95,14 @@ def measure(
     raw = np.column_stack([found.inputs, found.interval]) if interval else found.inputs
     context_spread = raw.std(axis=0)
     per_cell = n // n_channels
+    by_channel = states.reshape(len(states), n_channels, -1)
     return Scale(
         mean=np.repeat(mean, per_cell),
         spread=np.repeat(spread, per_cell),
         shift=np.repeat(shift, per_cell),
         step=np.repeat(step, per_cell),
-        low=states.min(axis=0),
-        high=states.max(axis=0),
+        low=np.repeat(by_channel.min(axis=(0, 2)), per_cell),
+        high=np.repeat(by_channel.max(axis=(0, 2)), per_cell),
         context_mean=raw.mean(axis=0),
         context_spread=np.where(
             context_spread > 1e-12 * np.abs(raw.mean(axis=0)), context_spread, 1.0

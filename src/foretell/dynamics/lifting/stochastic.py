@@ -45,8 +45,8 @@ from foretell.dynamics.longrun.ensembles import energy_score, spread_skill
 Array = NDArray[np.float64]
 
 DIMENSIONS = (8, 16, 32, 64, 128)
-_DRAWS = 32
-_JUDGED = 1500  # held-out transitions that the temperature is measured on, at most
+_DRAWS = 16
+_JUDGED = 800  # held-out transitions that the temperature is measured on, at most
 _LOOKED_AT = 500  # transitions in a look at the training
 _TABLE = 20_000_000  # label entries kept in memory
 
@@ -191,7 +191,7 @@ class StochasticLifting(NetworkSampler):
         u = checked_inputs(controls, 1, self.control_names_)
         inputs = np.repeat(u, len(past), axis=0)
         context = self.scale_.context(inputs, np.full(len(past), self._checked_interval(interval)))
-        mean = evaluate(self.networks_["mean"], self.scale_.states(past), context,
+        mean = evaluate(self.networks_["mean"], self.scale_.seen(past), context,
                         no_label(len(past)))  # fmt: skip
         return self._moved(past[:, -1], mean).reshape(len(past), *self.shape_)
 
@@ -407,13 +407,13 @@ class StochasticLifting(NetworkSampler):
         return np.asarray(mean + self._tau * drawn)
 
     def _mean_of(self, found: Transitions) -> Array:
-        past = self.scale_.states(found.past)
+        past = self.scale_.seen(found.past)
         context = self.scale_.context(found.inputs, found.interval)
         return evaluate(self.networks_["mean"], past, context, no_label(len(past)))
 
     def _lifted(self, found: Transitions, rng: np.random.Generator, n_draws: int) -> Array:
         """The label network alone, (N, draws, n)."""
-        past = np.repeat(self.scale_.states(found.past), n_draws, axis=0)
+        past = np.repeat(self.scale_.seen(found.past), n_draws, axis=0)
         context = self.scale_.context(found.inputs, found.interval)
         label = rng.standard_normal((len(past), self.label_dim_), dtype=np.float32)
         drawn = evaluate(self.networks_["label"], past, np.repeat(context, n_draws, axis=0), label)
