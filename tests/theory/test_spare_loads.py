@@ -3,8 +3,8 @@
 Exact, false-alarm rate 0: for every placement here and every set of failures, the matching needs
 max over sets T of shards of ceil(q |T| / living hosts of T). By simulation, with fixed seeds, so
 that the test itself never fails by chance: rulers at the bound ceil(q N / (N - k)) / q in 99.5 % of
-the states for whole stacks, in 97 to 99 % for micro-stacks up to 0.9 E[K] (the states that miss it stand just before an early
-wipe-out).
+the states for whole stacks, in 97 to 99 % for micro-stacks up to 0.9 E[K] (those that miss it stand
+just before an early wipe-out).
 """
 
 from itertools import combinations
