@@ -208,6 +208,46 @@ CITATIONS = MappingProxyType(
   year    = {2024},
   doi     = {10.1145/3654970}
 }""",
+        "qpko": r"""@inproceedings{tian2026qpko,
+  title     = {{QPKO}: Differentiable {QP}-Embedded Deep {K}oopman Framework for Modeling Nonlinear
+               Systems},
+  author    = {Tian, Runze and Kou, Peng},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2026}
+}""",
+        "koopman-mpc": r"""@article{korda2018linear,
+  title   = {Linear predictors for nonlinear dynamical systems: {K}oopman operator meets model
+             predictive control},
+  author  = {Korda, Milan and Mezi{\'c}, Igor},
+  journal = {Automatica},
+  volume  = {93},
+  pages   = {149--160},
+  year    = {2018}
+}""",
+        "edmd": r"""@article{williams2015data,
+  title   = {A data-driven approximation of the {K}oopman operator: extending dynamic mode
+             decomposition},
+  author  = {Williams, Matthew O. and Kevrekidis, Ioannis G. and Rowley, Clarence W.},
+  journal = {Journal of Nonlinear Science},
+  volume  = {25},
+  pages   = {1307--1346},
+  year    = {2015}
+}""",
+        "edmd-dictionary-learning": r"""@article{li2017extended,
+  title   = {Extended dynamic mode decomposition with dictionary learning: a data-driven adaptive
+             spectral decomposition of the {K}oopman operator},
+  author  = {Li, Qianxiao and Dietrich, Felix and Bollt, Erik M. and Kevrekidis, Ioannis G.},
+  journal = {Chaos},
+  volume  = {27},
+  year    = {2017}
+}""",
+        "deep-koopman-control": r"""@article{shi2022deep,
+  title   = {Deep {K}oopman operator with control for nonlinear systems},
+  author  = {Shi, Haojie and Meng, Max Q.-H.},
+  journal = {IEEE Robotics and Automation Letters},
+  volume  = {7},
+  year    = {2022}
+}""",
     }
 )
 
