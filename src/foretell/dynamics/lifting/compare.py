@@ -233,7 +233,11 @@ def _ranked(
     others = [s.name for s in near if s is not best]
     said = f"{best.name}: one step ahead "
     said += f"as good as {', '.join(others)}" if others else "better than the others"
-    said += f", in the long run energy distance {max(best.distances):.2g}" if best.distances else ""
+    said += (
+        f", in the long run energy distance {max(0.0, *best.distances):.2g}"
+        if best.distances
+        else ""
+    )
     if not 0.8 <= best.spread_skill <= 1.25:
         wide = "narrow" if best.spread_skill < 1 else "wide"
         said += f"; its draws are too {wide} (spread/skill {best.spread_skill:.2g})"
