@@ -56,7 +56,7 @@ class EnduranceModel:
     --------
     >>> model = EnduranceModel(StackPlacement(600, 8))
     >>> round(model.mean(), 1), round(model.std(), 1), model.quantile(0.05), model.exact
-    (256.2, 35.8, 193, False)
+    (256.2, 37.2, 189, False)
     >>> model.survival([100, 250])
     array([0.9996..., 0.591...])
     """

@@ -58,7 +58,7 @@ class Prediction:
     --------
     >>> costs = TrainingCosts(compute_s=64.0, reduce_s=6.0, save_s=60.0, restart_s=3600.0)
     >>> predict(MaskingPolicy(StackPlacement(600, 6)), FailureModel.exponential(300.0), costs)
-    Prediction(J 1.5, 6 hosts a shard, 8 units, a checkpoint in 2948 s)
+    Prediction(J 1.41, 6 hosts a shard, 8 units, a checkpoint in 3047 s)
     """
 
     policy: MaskingPolicy = field(repr=False)
@@ -179,7 +179,7 @@ def optimize_redundancy(
     --------
     >>> plan = optimize_redundancy(600, 300.0, save_s=60.0, restart_s=3600.0)
     >>> plan.best
-    Prediction(J 1.48, 5 hosts a shard, 8 units, a checkpoint in 2646 s)
+    Prediction(J 1.39, 5 hosts a shard, 8 units, a checkpoint in 2695 s)
     >>> whole = optimize_redundancy(600, 300.0, save_s=60.0, restart_s=3600.0, micro=1).best
     >>> whole.redundancy
     8
