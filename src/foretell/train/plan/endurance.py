@@ -58,7 +58,7 @@ class EnduranceModel:
     >>> round(model.mean(), 1), round(model.std(), 1), model.quantile(0.05), model.exact
     (256.2, 37.2, 189, False)
     >>> model.survival([100, 250])
-    array([0.9996..., 0.591...])
+    array([0.9997..., 0.598...])
     """
 
     def __init__(self, placement: StackPlacement) -> None:
