@@ -1,0 +1,152 @@
+"""Closed loops: MPC on learned models against an oracle and against a local regulator.
+
+Pendulum: bring it to rest from 85 to 145 degrees with a torque that cannot lift it. Van der Pol:
+follow a sinusoid outside of the linear region. Cart-pole: balance from up to 20 degrees. The oracle
+is MPC with the true equations and the same horizon, weights and bounds, solved by shooting at every
+step. LQR: the regulator of the true linearisation at the target, clipped to the bounds, for the
+sinusoid with the input that the linearisation asks for. Costs are those of the run, not forecasts.
+
+qpko_control.py [STARTS]
+"""
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from _common import run_jobs, shown, write_result
+
+from foretell.data.controlled_systems import Plant, cart_pole, pendulum, van_der_pol
+from foretell.dynamics.koopman import EDMDc, KoopmanMPC, KoopmanQP, closed_loop
+from foretell.dynamics.koopman.control import regulator
+from foretell.solve.mpc_shooting import shoot
+
+STARTS = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+
+
+def task(name: str) -> dict[str, Any]:
+    if name == "pendulum":
+        return {"plant": pendulum(), "Q": [1.0, 0.1], "R": 0.01, "horizon": 20, "steps": 60}
+    if name == "cart-pole":
+        return {"plant": cart_pole(), "Q": [0.1, 0.01, 1.0, 0.01], "R": 0.01, "horizon": 25,
+                "steps": 80}  # fmt: skip
+    plant = replace(van_der_pol(), u_low=(-5.0,), u_high=(5.0,))
+    t = plant.step * np.arange(200)
+    aim = np.column_stack([0.8 * np.sin(3 * t), 1.2 * np.cos(3 * t)])
+    return {"plant": plant, "Q": [1.0, 0.1], "R": 0.001, "horizon": 15, "steps": 100, "aim": aim}
+
+
+def starts(name: str) -> Any:
+    rng = np.random.default_rng(77)
+    if name == "pendulum":
+        return np.column_stack([rng.uniform(1.5, 2.5, STARTS) * rng.choice([-1, 1], STARTS),
+                                rng.uniform(-1, 1, STARTS)])  # fmt: skip
+    if name == "cart-pole":
+        angle = np.deg2rad(rng.uniform(10, 20, STARTS)) * rng.choice([-1, 1], STARTS)
+        return np.column_stack([np.zeros((STARTS, 2)), angle, np.zeros(STARTS)])
+    return rng.uniform(-1, 1, (STARTS, 2))
+
+
+class Oracle:
+    def __init__(self, now: dict[str, Any]) -> None:
+        self.now, self.horizon = now, now["horizon"]
+        self.reset()
+
+    def reset(self) -> None:
+        self._last = np.zeros((self.horizon, 1))
+
+    def control(self, x: Any, aim: Any = 0.0) -> Any:
+        plant: Plant = self.now["plant"]
+
+        def predict(U: Any) -> Any:
+            return plant.run(np.repeat(x[None], len(U), axis=0), U)[:, 1:]
+
+        found = shoot(
+            predict, [self._last], reference=aim, Q=self.now["Q"], R=self.now["R"],
+            u_min=plant.u_low, u_max=plant.u_high, n_iterations=4, tolerance=1e-3,
+        )  # fmt: skip
+        self._last = np.vstack([found.inputs[1:], found.inputs[-1:]])
+        return found.inputs[0]
+
+
+class Local:
+    """The clipped regulator of the linearisation at the origin."""
+
+    def __init__(self, now: dict[str, Any]) -> None:
+        plant, N = now["plant"], len(now["plant"].names)
+        self.horizon, h = 2, 1e-6
+        self.A = np.column_stack([plant.advance(h * e, [0.0]) for e in np.eye(N)]) / h
+        self.B = (plant.advance(np.zeros(N), [h]) / h)[:, None]
+        self.gain = regulator(self.A, self.B, np.diag(now["Q"]), [[now["R"]]])
+
+    def control(self, x: Any, aim: Any = None) -> Any:
+        if aim is None:
+            return -self.gain @ x
+        ahead = np.linalg.lstsq(self.B, aim[1] - self.A @ aim[0])[0]
+        return ahead - self.gain @ (x - aim[0])
+
+
+def measure(name: str, controller: str) -> dict[str, Any]:
+    now = task(name)
+    plant = now["plant"]
+    made: Any
+    if controller == "oracle":
+        made = Oracle(now)
+    elif controller == "LQR":
+        made = Local(now)
+    else:
+        data = plant.recordings(60, 61, random_state=1)
+        model: Any = EDMDc(degree=3, n_centres=50, horizon=now["horizon"], random_state=0)
+        if controller != "EDMDc":
+            model = KoopmanQP(
+                horizon=now["horizon"], constraint=controller, max_steps=100, random_state=0
+            )
+        made = KoopmanMPC(
+            model.fit(data), horizon=now["horizon"], Q=now["Q"], R=now["R"], u_min=plant.u_low,
+            u_max=plant.u_high,
+        )  # fmt: skip
+    aim = now.get("aim")
+    costs, seconds = [], []
+    for x0 in starts(name):
+        run = closed_loop(
+            plant, made, x0, now["steps"], reference=aim, u_min=plant.u_low, u_max=plant.u_high
+        )
+        target = 0.0 if aim is None else aim[1 : now["steps"] + 1]
+        costs.append(run.cost(now["Q"], now["R"], target))
+        seconds += run.seconds.tolist()
+    return {"costs": costs, "ms": 1e3 * float(np.median(seconds))}
+
+
+def main() -> None:
+    tasks = ("pendulum", "van der Pol", "cart-pole")
+    controllers = ("oracle", "LQR", "EDMDc", "none", "gauss_newton")
+    jobs = [{"name": t, "controller": c} for t in tasks for c in controllers]
+    results = run_jobs(f"qpko_control_{STARTS}", measure, jobs)
+    by = {(j["name"], j["controller"]): r for j, r in zip(jobs, results, strict=True)}
+    rows = []
+    for t in tasks:
+        oracle, local = (np.array(by[t, c]["costs"]) for c in ("oracle", "LQR"))
+        for c in controllers:
+            costs = np.array(by[t, c]["costs"])
+            ratio = costs / oracle
+            rows.append(
+                [f"{t}: {c}", float(np.median(costs)),
+                 shown((float(np.median(ratio)), float(ratio.min()), float(ratio.max()))),
+                 None if c == "LQR" else f"{int((costs < local).sum())} of {STARTS}",
+                 by[t, c]["ms"]]
+            )  # fmt: skip
+    write_result(
+        "qpko_control",
+        {"starts": STARTS, "training": "60 runs of 61 samples, 100 steps, one seed"},
+        {
+            "qpko-control": {
+                "columns": ["task: controller", "cost", "cost / oracle", "below LQR", "CPU-ms a step"],
+                "rows": rows,
+                "note": f"{STARTS} starts, median [least, largest]; one training each.",
+            }
+        },
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
