@@ -26,7 +26,7 @@ from foretell.dynamics.hybrid import (
 
 STEPS = 100
 BATCH, UPDATES = 32, 450
-SEEDS = {"torus": 3, "ball": 3, "klein": 2}
+SEEDS = {"torus": 1, "ball": 1, "klein": 1}
 LEARNERS = ("neural ODE", "latent ODE", "ours")
 LOOPS = {"torus": (2, 2), "klein": (2, 1)}
 

@@ -28,9 +28,9 @@ from foretell.dynamics.hybrid.preparation import prepare
 DATA = Path(os.environ.get("TOSSES", "tosses.npz"))
 NAMES = ("z", "qw", "qx", "qy", "qz", "vx", "vy", "vz", "wx", "wy", "wz")
 QUATERNION = ("qw", "qx", "qy", "qz")
-SEEDS = range(2)
+SEEDS = range(1)
 SETTINGS = {
-    "horizons": (4, 8, 16, 32), "updates_per_horizon": 250, "batch_size": 32,
+    "horizons": (4, 8, 16, 32), "updates_per_horizon": 200, "batch_size": 32,
     "quaternion_columns": (QUATERNION,),
 }  # fmt: skip
 LONGEST = 100  # samples of a test run

@@ -64,6 +64,22 @@ def test_the_networks_without_torch_are_those_of_torch():
         assert np.allclose(mine[1], logits.numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("activation", ["silu", "sin_last"])
+def test_the_velocity_of_an_encoded_state_is_a_difference_quotient(activation):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from foretell.dynamics.hybrid.latent_model import Shape
+    from foretell.dynamics.hybrid.modules import Encoder
+
+    encoder = Encoder(Shape(2, 5, 0, 8, 2, (1,), activation)).double()
+    rng = np.random.default_rng(0)
+    x, v = (torch.from_numpy(rng.normal(size=(6, 2))) for _ in range(2))
+    with torch.no_grad():
+        z, w = encoder.along(x, v)
+        quotient = (encoder(x + 1e-5 * v) - encoder(x - 1e-5 * v)) / 2e-5
+        torch.testing.assert_close(z, encoder(x))
+        torch.testing.assert_close(w, quotient, rtol=1e-6, atol=1e-7)
+
+
 def test_the_mixture_of_one_head_is_the_square_and_of_several_its_soft_minimum():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from foretell.dynamics.hybrid.losses import collapse_losses, head_loss

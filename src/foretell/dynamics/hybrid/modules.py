@@ -39,13 +39,29 @@ class Network(nn.Module):  # type: ignore[misc,unused-ignore]
             bound = (6.0 / width) ** 0.5 / _OMEGA
             nn.init.uniform_(last_hidden.weight, -bound, bound)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Values (..., n_out) at x (..., n_in)."""
+    def features(self, x: Tensor) -> Tensor:
+        """The last hidden layer (..., h) at x (..., n_in)."""
         for layer in self.layers[:-2]:
             x = nn.functional.silu(layer(x))
         x = self.layers[-2](x)
-        x = torch.sin(_OMEGA * x) if self.sine else nn.functional.silu(x)
-        return self.layers[-1](x)  # type: ignore[no-any-return,unused-ignore]
+        return torch.sin(_OMEGA * x) if self.sine else nn.functional.silu(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Values (..., n_out) at x (..., n_in)."""
+        return self.layers[-1](self.features(x))  # type: ignore[no-any-return,unused-ignore]
+
+
+def with_tangent(network: Network, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Values of a network at x (..., n_in) and their derivatives along v."""
+    layers: Any = network.layers
+    for k, layer in enumerate(layers[:-1]):
+        a, along = layer(x), nn.functional.linear(v, layer.weight)
+        if network.sine and k == len(layers) - 2:
+            x, v = torch.sin(_OMEGA * a), _OMEGA * torch.cos(_OMEGA * a) * along
+        else:
+            gate = torch.sigmoid(a)
+            x, v = a * gate, (gate + a * gate * (1 - gate)) * along
+    return layers[-1](x), nn.functional.linear(v, layers[-1].weight)
 
 
 class Encoder(nn.Module):  # type: ignore[misc,unused-ignore]
@@ -63,6 +79,12 @@ class Encoder(nn.Module):  # type: ignore[misc,unused-ignore]
     def forward(self, x: Tensor) -> Tensor:
         """Latent states (..., m) of columns (..., n)."""
         return nn.functional.pad(x, (0, self.pad)) + self.network(x)  # type: ignore[no-any-return,unused-ignore]
+
+    def along(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Latent states of columns x and their velocities when x moves with v."""
+        z, w = with_tangent(self.network, x, v)
+        pad = (0, self.pad)
+        return nn.functional.pad(x, pad) + z, nn.functional.pad(v, pad) + w
 
 
 class NetworkField(nn.Module):  # type: ignore[misc,unused-ignore]
@@ -104,7 +126,8 @@ class PiecewiseField(nn.Module):  # type: ignore[misc,unused-ignore]
 class Decoder(nn.Module):  # type: ignore[misc,unused-ignore]
     """Latent to candidates of the columns and logits of their weights, for each number of heads.
 
-    The numbers of heads that are tried share all layers but the last.
+    The numbers of heads that are tried share all layers but the last. Those with fewer heads than
+    the most learn that layer only: a decoder that cannot jump would pull apart what is glued.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -116,8 +139,14 @@ class Decoder(nn.Module):  # type: ignore[misc,unused-ignore]
     def forward(self, z: Tensor) -> list[tuple[Tensor, Tensor | None]]:
         """For each J candidates (..., J, n) and logits (..., J); no logits for one head."""
         n, found = self.n_columns, []
-        for J, out in zip(self.heads, self.network(z).split(self.parts, dim=-1), strict=True):
-            x = out[..., : J * n].unflatten(-1, (J, n)) + z[..., None, :n]
+        last: Any = self.network.layers[-1]
+        features = self.network.features(z)
+        weights, biases = last.weight.split(self.parts), last.bias.split(self.parts)
+        for J, W, b in zip(self.heads, weights, biases, strict=True):
+            leads = max(self.heads) == J
+            base, h = (z, features) if leads else (z.detach(), features.detach())
+            out = nn.functional.linear(h, W, b)
+            x = out[..., : J * n].unflatten(-1, (J, n)) + base[..., None, :n]
             found.append((x, out[..., J * n :] if J > 1 else None))
         return found
 

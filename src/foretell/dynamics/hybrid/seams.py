@@ -100,7 +100,8 @@ class LatentRank:
         Of the centred latent states, as standard deviations along the principal directions,
         largest first.
     needed : int
-        Directions that an embedding needs at least: the dimension of the flow, plus one.
+        Directions that an embedding needs at least: the dimension of the flow (one more where
+        glued states close up to a loop or a surface).
     inverse_lipschitz : float
         Smallest latent distance per distance of states, over sampled pairs, going through jumps
         where that is nearer. Zero means that different states are encoded alike.
@@ -117,7 +118,7 @@ class LatentRank:
         return s[min(self.needed, len(s)) - 1] < 0.01 * s[0]
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{v:.3g}" for v in self.singular_values[: self.needed + 1])
+        values = ", ".join(f"{v:.3g}" for v in self.singular_values[: self.needed + 2])
         return (
             f"LatentRank(standard deviations {values}; {'collapsed' if self.collapsed else 'fine'},"
             f" inverse Lipschitz ratio {self.inverse_lipschitz:.3g})"
@@ -204,7 +205,7 @@ def latent_rank(
     ratio = float("nan")
     if seen.any():
         ratio = float((np.linalg.norm(z[one] - z[two], axis=1)[seen] / far[seen]).min())
-    return LatentRank(tuple(float(v) for v in values), flow_dimension + 1, ratio)
+    return LatentRank(tuple(float(v) for v in values), flow_dimension, ratio)
 
 
 def quotient_distances(x: Array, y: Array, before: Array, after: Array) -> Array:

@@ -91,7 +91,7 @@ class HybridLoss:
             total = total + w["x"] * weighted_mean(losses[:T], some)
             if w["a"]:
                 total = total + w["a"] * weighted_mean(losses[T:], whole[::_EVERY])
-        return total / len(found)
+        return total
 
     def warm_start(self, batch: Batch) -> Tensor:
         """Df(x) dx/dt = V(f(x)) away from jumps, with autoencoding; no integration."""
@@ -99,8 +99,7 @@ class HybridLoss:
         x, seen, whole = _tensors(batch)
         assert batch.xdot is not None
         xdot = torch.nan_to_num(torch.from_numpy(batch.xdot))
-        jvp: Any = torch.func.jvp
-        Z, along = jvp(net.encoder, (x,), (xdot,))
+        Z, along = net.encoder.along(x, xdot)
         u = None if batch.u is None else torch.from_numpy(batch.u)
         quiet = whole[:-1] * (1.0 - torch.from_numpy(batch.jump))
         apart = (along[:-1] - net.field(Z[:-1], u)).pow(2).mean(dim=-1)
@@ -108,7 +107,7 @@ class HybridLoss:
         found = net.decoder(Z)
         for candidates, logits in found:
             losses = head_loss(candidates, logits, x, seen, s.spread)
-            loss = loss + weighted_mean(losses, whole) / len(found)
+            loss = loss + weighted_mean(losses, whole)
         hinge, off = collapse_losses(Z[whole > 0], s.variance_floor)
         return loss + s.weights["c"] * hinge + s.weights["o"] * off
 

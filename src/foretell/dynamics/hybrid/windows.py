@@ -110,10 +110,11 @@ def find_jumps(sequences: Sequences, threshold: float | str = "auto") -> Jumps:
 
 
 def _without_enclosed(flags: BoolArray, values: Array, dt: Array, limit: float) -> BoolArray:
-    """Clear the flag of a step between two jumps that moves on like the steps beyond them."""
+    """Clear the flag of a step beside jumps only that moves on like the steps beyond them."""
     speed = np.diff(values, axis=0) / dt[:, None]
     cleared = np.array(flags)
-    for k in np.flatnonzero(flags[1:-1] & flags[:-2] & flags[2:]) + 1:
+    padded = np.concatenate([[True], flags, [True]])
+    for k in np.flatnonzero(flags & padded[:-2] & padded[2:]):
         beyond = [j for j in (k - 2, k + 2) if 0 <= j < len(flags) and not flags[j]]
         if any(np.linalg.norm(speed[k] - speed[j]) * dt[k] <= limit for j in beyond):
             cleared[k] = False
