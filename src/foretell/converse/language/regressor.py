@@ -34,7 +34,7 @@ class ConvexReLURegressor(RegressorMixin, ConvexReLU):
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = ConvexReLURegressor(beta=0.5, random_state=0).fit(X, np.abs(X[:, 0]))
+    >>> model = ConvexReLURegressor(n_gates=16, beta=1.0, tol=0.01, random_state=0).fit(X, np.abs(X[:, 0]))
     >>> bool(model.score(X, np.abs(X[:, 0])) > 0.95)
     True
     """
@@ -46,7 +46,7 @@ class ConvexReLURegressor(RegressorMixin, ConvexReLU):
         beta: float | Literal["auto"] = "auto",
         rho: float | Literal["auto"] = "auto",
         solver: Literal["auto", "direct", "pcg"] = "auto",
-        max_iter: int = 500,
+        max_iter: int = 2000,
         tol: float = 1e-3,
         fit_intercept: bool = True,
         standardize: bool = True,

@@ -66,7 +66,7 @@ def fit_temperature(scores: Array, codes: NDArray[np.int64], weights: Array) -> 
     --------
     >>> scores = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.2, 0.0]])
     >>> round(fit_temperature(scores, np.array([0, 1, 1, 0]), np.ones(4)), 3)
-    1.12
+    1.464
     """
     n_classes = scores.shape[1]
     doubt = 1.0 / (weights.sum() + 2.0)  # so that scores without error give no infinite certainty
