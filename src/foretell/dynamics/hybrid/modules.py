@@ -146,7 +146,7 @@ class Decoder(nn.Module):  # type: ignore[misc,unused-ignore]
             leads = max(self.heads) == J
             base, h = (z, features) if leads else (z.detach(), features.detach())
             out = nn.functional.linear(h, W, b)
-            x = out[..., : J * n].unflatten(-1, (J, n)) + base[..., None, :n]
+            x = out[..., : J * n].reshape(*z.shape[:-1], J, n) + base[..., None, :n]
             found.append((x, out[..., J * n :] if J > 1 else None))
         return found
 

@@ -44,7 +44,8 @@ def plot_run(values: ArrayLike, jump_after: ArrayLike, *, axes: Any = None) -> A
 def plot_latent(z: ArrayLike, until_jump: ArrayLike, *, axes: Any = None) -> Any:
     """Latent states (S, m) in their two main directions, coloured by the time to the next jump."""
     axes = _axes(axes)
-    centred = np.asarray(z, dtype=float) - np.mean(z, axis=0)
+    states = np.asarray(z, dtype=float)
+    centred = states - states.mean(axis=0)
     plane = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
     drawn = axes.scatter(plane[:, 0], plane[:, 1], c=np.asarray(until_jump), s=4, cmap="viridis")
     axes.figure.colorbar(drawn, ax=axes, label="time to the next jump")

@@ -86,8 +86,10 @@ class SeamGaps:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> SeamGaps:
         """What ``to_dict`` described."""
-        gaps = [float(content[k]) for k in ("position", "velocity", "usual_velocity")]
-        return cls(*gaps, content["n_jumps"])
+        return cls(
+            float(content["position"]), float(content["velocity"]),
+            float(content["usual_velocity"]), int(content["n_jumps"]),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
