@@ -196,7 +196,7 @@ class ConvexReLU(BaseEstimator):
         self.history_ = found.history
 
     def _warn(self) -> None:
-        if not len(self.network_.weights):
+        if not len(self.network_.weights) and (self.converged_ or self.rho != "auto"):
             rho = "" if self.rho == "auto" else f" and rho={self.rho!r}"
             warnings.warn(
                 f"All weights are zero: beta={self.beta_:.3g}{rho} is too much for these rows, "
@@ -321,7 +321,8 @@ def one_per_row(values: ArrayLike, name: str, n: int) -> NDArray[Any]:
 def _first_bad_cell(X: Any) -> str:
     """Where the first NaN or infinite value is, as the end of a message."""
     try:
-        values = np.asarray(X, dtype=np.float64)
+        given = np.asarray(X)
+        values = np.empty(0) if given.dtype.kind == "c" else given.astype(np.float64)
     except (TypeError, ValueError):
         return ""
     if values.ndim != 2 or np.isfinite(values).all():
