@@ -240,6 +240,8 @@ class KoopmanMPC:
 
     def _gain(self, z: Array) -> Array:
         """Effect (Z, K) of the inputs on the next lifted state."""
+        if not self.model._bilinear:
+            return self.model.B_
         return np.asarray(self.model.B_ + np.einsum("kyz,z->yk", self.model.N_, z))
 
     def _bilinear_plan(self, z: Array, aims: dict[str, Any]) -> tuple[Any, Array]:
