@@ -1,4 +1,4 @@
-"""Torus, Klein bottle and bouncing ball: long free runs of systems that jump.
+"""Torus and bouncing ball (and Klein bottle, when asked): long free runs of systems that jump.
 
 Ours: HybridLatentODE. Peers, on the same windows, curriculum, optimiser and selection: a neural ODE
 in the state space, and the latent ODE that is trained on rollouts alone. Judged on 50 fresh
@@ -26,7 +26,7 @@ from foretell.dynamics.hybrid import (
 
 STEPS = 100
 BATCH, UPDATES = 32, 450
-SEEDS = {"torus": 1, "ball": 1, "klein": 1}
+SEEDS = {"torus": 1, "ball": 1}  # about 80 CPU-s a seed and system; "klein" can be added
 LEARNERS = ("neural ODE", "latent ODE", "ours")
 LOOPS = {"torus": (2, 2), "klein": (2, 1)}
 
@@ -163,6 +163,8 @@ def main() -> None:
     by = {(j["system"], j["name"], j["seed"]): r for j, r in zip(jobs, results, strict=True)}
 
     def column(system: str, name: str, key: str) -> list[float]:
+        if system != "ball" and key.startswith("ghosts"):
+            return [float("nan")]  # not defined there, see judge()
         return [by[system, name, s][key] for s in range(SEEDS[system])]
 
     rows, heads, ratios = [], [], []
@@ -188,10 +190,11 @@ def main() -> None:
     loops = [
         [system, str(LOOPS[system]), "; ".join(str(v) for v in column(system, "ours", "loops"))]
         for system in LOOPS
+        if system in SEEDS
     ]
     note = (
-        f"Median [95 % bootstrap interval] of {SEEDS} seeds; 50 fresh recordings of 100 steps. "
-        "mse in variances, quotient in squared units of the state."
+        f"Seeds: {SEEDS}; with one seed the interval is the number itself. 50 fresh recordings of "
+        "100 steps. mse in variances, quotient in squared units of the state."
     )
     write_result(
         "hybrid_glued",

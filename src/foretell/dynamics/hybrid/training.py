@@ -146,11 +146,16 @@ def train_networks(
     def score() -> float:
         return -min(free_runs.errors(LatentModel(shape, module_arrays(networks))))
 
-    run = train(
-        task, settings.n_updates, score=score,
-        n_scores=_LOOKS_PER_HORIZON * len(settings.horizons), on_step=on_step,
-        checkpoint=checkpoint, resume=resume, identity=identity,
-    )  # fmt: skip
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the products are too small to share
+    try:
+        run = train(
+            task, settings.n_updates, score=score,
+            n_scores=_LOOKS_PER_HORIZON * len(settings.horizons), on_step=on_step,
+            checkpoint=checkpoint, resume=resume, identity=identity,
+        )  # fmt: skip
+    finally:
+        torch.set_num_threads(threads)
     arrays = module_arrays(networks)
     errors = free_runs.errors(LatentModel(shape, arrays))
     head = int(np.argmin(errors))
