@@ -58,6 +58,12 @@ def _trained(seen: Evidence) -> str:
     return _linear(seen) or ("there are too few rows for a network" if seen.is_short else "")
 
 
+def _jumping(seen: Evidence) -> str:
+    if not seen.has_jumps:
+        return "nothing jumps"
+    return "there are too few rows for a network" if seen.is_short else ""
+
+
 def _random(seen: Evidence) -> str:
     if seen.is_driven:
         return "whether the same state goes on in different ways cannot be told from a short look"
@@ -74,6 +80,7 @@ CANDIDATES = (
     Candidate("gaussian", _random, "torch"),
     Candidate("koopman", _trained, "torch"),
     Candidate("lifting", _random, "torch"),
+    Candidate("hybrid", _jumping, "torch"),
 )
 
 

@@ -23,6 +23,7 @@ from foretell.app.episodes import like_the_end
 from foretell.app.evaluation import evaluate
 from foretell.app.findings import caution, describe, judge
 from foretell.app.folder import FitFolder
+from foretell.app.jumps import look_at_jumps
 from foretell.app.planning import LEARNERS
 from foretell.app.report import render
 from foretell.app.study import Comparison, Plan, Provenance, Study
@@ -221,6 +222,7 @@ def fit_study(
         citations=(*_citations(model), *origin.citations),
         comparison=comparison,
         episodes=like_the_end(data, held.spectra[0].peak),
+        jumps=look_at_jumps(model, test),
     )
     model.save(folder.model)
     write(study, folder)

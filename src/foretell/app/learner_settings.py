@@ -18,6 +18,8 @@ Settings = tuple[dict[str, Any], list[Choice]]
 
 _KOOPMAN = {1: (4, 100), 2: (6, 200), 3: (8, 400), 4: (8, 800), 5: (12, 2_000)}
 _HORIZON = 15
+_HYBRID = {1: (60, 8), 2: (250, 16), 3: (600, 25), 4: (1_200, 50), 5: (3_000, 50)}
+_ROLLOUTS = (4, 8, 16, 25, 50)
 _SAMPLERS = {1: 500, 2: 1_500, 3: 3_000, 4: 8_000, 5: 20_000}
 
 
@@ -52,6 +54,30 @@ def koopman(data: Trajectories, effort: int, random_state: int) -> Settings:
             f"effort {effort}: beside the measured variables; in them the model is linear",
         ),
         Choice("Training", f"{steps} updates", f"effort {effort}; errors {horizon} steps ahead"),
+    ]
+
+
+def hybrid(data: Trajectories, effort: int, random_state: int) -> Settings:
+    """The number of updates and the length of the rollouts grow with the effort."""
+    per_horizon, longest = _HYBRID[effort]
+    room = max(t.size for t in data.times)
+    horizons = [h for h in _ROLLOUTS if h <= longest and 4 * h <= room] or [max(room // 4, 1)]
+    settings = {
+        "horizons": horizons, "updates_per_horizon": per_horizon, "batch_size": 32,
+        "random_state": random_state,
+    }  # fmt: skip
+    return settings, [
+        Choice(
+            "Size",
+            "a latent space of twice the dimension of the flow plus one",
+            "enough for almost every way of gluing states before and after jumps",
+        ),
+        Choice(
+            "Training",
+            f"{per_horizon * len(horizons)} updates",
+            f"effort {effort}; rollouts of {', '.join(map(str, horizons))} steps, one after the "
+            "other; the networks with the best long runs on the part held back are kept",
+        ),
     ]
 
 
@@ -95,6 +121,7 @@ def _horizon(data: Trajectories) -> int:
 SETTINGS: dict[str, Callable[[Trajectories, int, int], Settings]] = {
     "edmdc": edmdc,
     "koopman": koopman,
+    "hybrid": hybrid,
     "analogue": analogue,
     "gaussian": gaussian,
     "lifting": lifting,

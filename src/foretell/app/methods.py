@@ -47,6 +47,12 @@ METHODS = (
         "linear model in trained observables, with inputs; for control",
     ),
     Method(
+        "hybrid",
+        "foretell.HybridLatentODE",
+        "docs/methods/hybrid-latent-ode.md",
+        "latent flow of a system that jumps; events, guards and resets read out",
+    ),
+    Method(
         "analogue",
         "foretell.AnalogueTransition",
         "docs/methods/stochastic-lifting.md",

@@ -5,6 +5,7 @@ Study
 ├── Plan                  what was chosen and why
 ├── HeldOut               how the model does on recordings it has not seen
 ├── SimilarEpisodes       what looked like the end of the recording
+├── FoundJumps            when, where and to where a jumping model jumps
 ├── Analysis              equilibria, cycles, exponents, each with its quality
 ├── Finding, ...          the same in words
 └── Provenance            versions, data fingerprint, times
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.app.episodes import SimilarEpisodes
+from foretell.app.jumps import FoundJumps
 from foretell.data import Trajectories
 
 if TYPE_CHECKING:
@@ -314,3 +316,4 @@ class Study:
     reference_rate: tuple[float, str] | None = field(default=None)
     comparison: Comparison | None = None
     episodes: SimilarEpisodes | None = None
+    jumps: FoundJumps | None = None

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 from foretell.dynamics.alrnn import ALRNN, interpolate
 from foretell.dynamics.cplrnn import CPLRNN
 from foretell.dynamics.loading import load
-from foretell.dynamics.model import Cycles, Exponents, FixedPoints, Model, Stochastic, VectorField
+from foretell.dynamics.model import (
+    Cycles,
+    Exponents,
+    FixedPoints,
+    Jumping,
+    Model,
+    Stochastic,
+    VectorField,
+)
 from foretell.dynamics.neural_ode import ReLUNeuralODE
 from foretell.dynamics.training_state import History
 
@@ -19,6 +27,7 @@ __all__ = [
     "Exponents",
     "FixedPoints",
     "History",
+    "Jumping",
     "Model",
     "ReLUNeuralODE",
     "Stochastic",

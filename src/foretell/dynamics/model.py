@@ -84,6 +84,19 @@ class Cycles(Protocol):
 
 
 @runtime_checkable
+class Jumping(Protocol):
+    """Moves on by jumps now and then, and says when, where and to where."""
+
+    def events(self, x0: ArrayLike, times: ArrayLike, *, controls: ArrayLike | None = None) -> Any:
+        """Jumps of a free run."""
+        ...
+
+    def guards(self) -> Sequence[Any]:
+        """Surfaces at which it jumps, with what the jump does."""
+        ...
+
+
+@runtime_checkable
 class Exponents(Protocol):
     """Rates at which neighbouring trajectories part."""
 

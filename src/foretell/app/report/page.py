@@ -16,6 +16,7 @@ from foretell.app.report.ensemble import (
 )
 from foretell.app.report.episodes import episodes_figure, episodes_table, episodes_words
 from foretell.app.report.horizon import horizon_figure, horizon_table
+from foretell.app.report.jumps import jump_figure, jump_words
 from foretell.app.report.templates import templates
 from foretell.app.study import Study
 from foretell.app.trust_horizon_words import sentences
@@ -64,6 +65,8 @@ def render(study: Study, model_path: str) -> str:
         equilibria=tables.equilibria(study),
         cycles=tables.cycles(study),
         exponents=tables.exponents(study),
+        jump_words=jump_words(study),
+        jump_figure=Markup(jump_figure(study)),
         episodes_words=episodes_words(study),
         episodes_figure=Markup(episodes_figure(study)),
         episodes_table=episodes_table(study),

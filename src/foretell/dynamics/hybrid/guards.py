@@ -89,6 +89,11 @@ class GuardReset:
         Root mean square error of that map, in standard deviations.
     n_points : int
         Points behind it.
+    centre : array (N,)
+        Their mean, in data units.
+    extent : float
+        How far they spread along the plane, in standard deviations. Where that is little, the
+        plane through them is arbitrary.
     """
 
     normal: Array
@@ -98,6 +103,8 @@ class GuardReset:
     reset_offset: Array
     off_reset: float
     n_points: int
+    centre: Array
+    extent: float
 
     def __repr__(self) -> str:
         plane = " ".join(f"{v:+.3g} x{k}" for k, v in enumerate(self.normal))
@@ -205,4 +212,7 @@ def _guard(x: Array, y: Array, scale: Array) -> GuardReset:
     plane = normal / scale
     size = plane[np.abs(plane).argmax()]
     level = float(normal @ centre / size)
-    return GuardReset(plane / size, level, off_plane, matrix, offset, off_reset, len(x))
+    extent = float(np.sqrt(((x - centre) ** 2).sum(axis=1).mean()))
+    return GuardReset(
+        plane / size, level, off_plane, matrix, offset, off_reset, len(x), scale * centre, extent
+    )
