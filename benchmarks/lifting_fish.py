@@ -33,7 +33,12 @@ LEAD, BLOCK, MOST = 100, 200, 4000
 NET = {"max_steps": 1500, "lr": 1e-3, "batch_size": 64}
 METHODS: dict[str, Any] = {
     "lifting, d by validation": (StochasticLifting, {**NET, "label_dim": "auto"}),
-    "lifting, d=16": (StochasticLifting, {**NET, "label_dim": 16}),
+    "lifting, d=16, all lifted": (
+        StochasticLifting, {**NET, "label_dim": 16, "max_labelled": MOST, "centre": None}
+    ),
+    "lifting, d=64, in pairs": (StochasticLifting, {**NET, "label_dim": 64}),
+    "lifting, d=64, distilled": (StochasticLifting, {**NET, "label_dim": 64, "centre": "distil"}),
+    "lifting, d=64": (StochasticLifting, {**NET, "label_dim": 64, "centre": None}),
     "lifting, as published, d=64": (
         StochasticLifting, {**NET, "label_dim": 64, "residual": False, "calibrate": False}
     ),
@@ -42,7 +47,7 @@ METHODS: dict[str, Any] = {
     "flow matching, 20": (FlowMatchingTransition, NET),
     "analogues, 30": (AnalogueTransition, {"k": 30}),
 }  # fmt: skip
-HELD_OUT = ("lifting, d=16", "Gaussian", "engression", "analogues, 30")
+HELD_OUT = ("lifting, d=64, in pairs", "lifting, d=64", "Gaussian", "engression", "analogues, 30")
 
 
 def recording() -> Path | None:

@@ -34,7 +34,7 @@ LEADS = (5, 20, 50, 100)
 NET = {"width": 128, "depth": 3, "lr": 2e-3, "max_steps": 1200}
 PLAIN = {"residual": False, "calibrate": False}
 METHODS: dict[str, Any] = {
-    "lifting, calibrated, d=64": (StochasticLifting, {**NET, "label_dim": 64}),
+    "lifting, calibrated, d=64": (StochasticLifting, {**NET, "label_dim": 64, "centre": None}),
     "lifting, as published, d=64": (StochasticLifting, {**NET, **PLAIN, "label_dim": 64}),
     "lifting, as published, d=4": (StochasticLifting, {**NET, **PLAIN, "label_dim": 4}),
     "Gaussian": (GaussianTransition, NET),

@@ -80,7 +80,7 @@ def test_without_residual_and_calibration_it_is_the_published_algorithm() -> Non
         found = net(past[rows][:, None], torch.zeros(8, 0), labels[rows])
         return ((found - target[rows]) ** 2).mean()
 
-    task = ModuleTask(net, loss, n_steps=12, lr=1e-3, final_lr=1e-5, weight_decay=1e-4,
+    task = ModuleTask(net, loss, n_steps=12, lr=2e-3, final_lr=1e-5, weight_decay=1e-4,
                       seed=model._seed(101))  # fmt: skip
     for step in range(12):
         task.apply(step, task.gradient(step, 0).values)
@@ -91,14 +91,15 @@ def test_without_residual_and_calibration_it_is_the_published_algorithm() -> Non
 
 @TEMPERATURE
 def test_one_call_of_each_network_for_a_step() -> None:
-    model = StochasticLifting(**SMALL).fit(noisy_paths(12, 10))
+    model = StochasticLifting(**SMALL, centre=None).fit(noisy_paths(12, 10))
     calls = {name: 0 for name in model.networks_}
     for name, module in model.networks_.items():
         module.register_forward_hook(lambda *_, n=name: calls.__setitem__(n, calls[n] + 1))
     runs = model.rollout(np.zeros((2, 1)), n_steps=7, n_members=30, random_state=0)
     assert calls == {"mean": 7, "label": 7}
+    pairs = StochasticLifting(**SMALL)
+    assert (model.evaluations_per_step, pairs.evaluations_per_step) == (2, 3)
     assert runs.shape == (2, 30, 8, 1)
-    assert model.evaluations_per_step == 2
 
 
 @TEMPERATURE
@@ -126,16 +127,27 @@ def test_the_best_label_dimension_is_chosen_and_kept(tmp_path) -> None:
 
 @TEMPERATURE
 def test_centring_moves_the_mean_to_the_mean_network() -> None:
-    model = StochasticLifting(**{**SMALL, "centre": True, "mean_steps": 100, "max_steps": 60,
+    model = StochasticLifting(**{**SMALL, "centre": "distil", "mean_steps": 100, "max_steps": 60,
                                  "lr": 1e-2})  # fmt: skip
     paths = noisy_paths(30, 10)
-    plain = StochasticLifting(**{**model.get_params(), "centre": False}).fit(paths)
+    plain = StochasticLifting(**{**model.get_params(), "centre": None}).fit(paths)
     model.fit(paths)
     states = np.linspace(-1, 1, 9)[:, None]
     moved = model.sample_next(states, 400, 0).mean(axis=1)
     before = plain.sample_next(states, 400, 0).mean(axis=1)
     wanted = plain.mean_next(states)
     assert np.abs(moved - wanted).mean() < 0.6 * np.abs(before - wanted).mean() + 0.02
+
+
+@TEMPERATURE
+def test_pairs_of_opposite_labels_have_exactly_the_mean_of_the_mean_network() -> None:
+    model = StochasticLifting(**SMALL).fit(noisy_paths(12, 10))
+    past, context = np.full((40, 1, 1), 0.3), np.zeros((40, 0))
+    label = np.random.default_rng(0).standard_normal((20, 4), dtype=np.float32)
+    both = np.concatenate([label, -label])
+    drawn = model._drawn(past, context, both)
+    assert np.ptp(drawn) > 0
+    assert np.abs(drawn.mean()) < 1e-6
 
 
 @TEMPERATURE
@@ -184,6 +196,7 @@ def test_a_network_of_your_own() -> None:
         ({"label_scope": "world"}, "label_scope"),
         ({"backbone": "resnet"}, "backbone"),
         ({"backbone": "unet"}, "height"),
+        ({"centre": True}, "centre"),
         ({"interp_tol": 1.0}, "interp_tol"),
         ({"weight_decay": -1.0}, "weight_decay"),
         ({"width": 0}, "width"),

@@ -12,7 +12,9 @@ _FLAT = 2.0  # kurtosis; a Gaussian has 3, a flat law 1.8, two points 1
 _FEWEST = 50
 
 
-def choose_temperature(residual: Array, drawn: Array, n_channels: int) -> tuple[Array, Array]:
+def choose_temperature(
+    residual: Array, drawn: Array, n_channels: int, *, most: float = MOST
+) -> tuple[Array, Array]:
     """Factor on the draws with which their variance is the mean square of the residuals.
 
     The residuals hold the error of the mean network too, so the draws get the width of what is not
@@ -26,17 +28,19 @@ def choose_temperature(residual: Array, drawn: Array, n_channels: int) -> tuple[
         Draws of the label network at the same states.
     n_channels : int
         One factor for each.
+    most : float
+        Largest factor.
 
     Returns
     -------
     raw, kept : arrays (n_channels,)
-        As measured, and kept between 0.5 and 2.
+        As measured, and kept between 0.5 and ``most``.
     """
     N = len(residual)
     wanted = (residual**2).reshape(N, n_channels, -1).mean(axis=(0, 2))
     found = drawn.var(axis=1, ddof=1).reshape(N, n_channels, -1).mean(axis=(0, 2))
     raw = np.sqrt(wanted / np.maximum(found, 1e-300))
-    return raw, np.clip(raw, LEAST, MOST)
+    return raw, np.clip(raw, LEAST, most)
 
 
 def flat_residuals(residual: Array, n_channels: int) -> NDArray[np.bool_]:

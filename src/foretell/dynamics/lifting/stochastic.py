@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from foretell.core import ForetellWarning, ParameterError
-from foretell.dynamics.lifting.calibration import choose_temperature, flat_residuals
+from foretell.dynamics.lifting.calibration import LEAST, MOST, choose_temperature, flat_residuals
 from foretell.dynamics.lifting.checks import check_whole, checked_inputs, checked_past
 from foretell.dynamics.lifting.labels import stored_labels
 from foretell.dynamics.lifting.network_sampler import (
@@ -47,6 +47,7 @@ Array = NDArray[np.float64]
 DIMENSIONS = (8, 16, 32, 64, 128)
 _DRAWS = 16
 _JUDGED = 800  # held-out transitions that the temperature is measured on, at most
+_CENTRED = 3000  # transitions that the mean of the lifted part is taken out on, at most
 _LOOKED_AT = 500  # transitions in a look at the training
 _TABLE = 20_000_000  # label entries kept in memory
 
@@ -65,8 +66,12 @@ class StochasticLifting(NetworkSampler):
         Learn the mean by a network of its own and lift what is left.
     calibrate : bool
         Set the width of the draws on held-out transitions; needs ``residual``.
-    centre : bool
-        Take the mean of the lifted part out of the mean network by one more regression.
+    centre : "pairs", "distil" or None
+        Take the mean over labels out of the lifted part: it is noise that the label network has
+        learned by heart, and in a run it adds up. "pairs" draws half the difference of the network
+        at a label and at its opposite, whose mean is exactly 0 (one more evaluation a step);
+        "distil" takes it out of the mean network by one more regression (none more, and less
+        exact). Only with ``residual``.
     label_scope : "transition" or "trajectory"
         A label for each step (chance acts anew at every step), or one for a whole recording (the
         medium is random but stays the same).
@@ -131,7 +136,7 @@ class StochasticLifting(NetworkSampler):
         history: int = 1,
         residual: bool = True,
         calibrate: bool = True,
-        centre: bool = False,
+        centre: str | None = "pairs",
         label_scope: str = "transition",
         backbone: Any = "mlp",
         width: int | str = "auto",
@@ -142,7 +147,7 @@ class StochasticLifting(NetworkSampler):
         max_steps: int = 1500,
         mean_steps: int = 400,
         interp_tol: float = 0.05,
-        max_labelled: int = 4000,
+        max_labelled: int = 1500,
         batch_size: int = 64,
         lr: float = 1e-3,
         final_lr: float = 1e-5,
@@ -175,8 +180,14 @@ class StochasticLifting(NetworkSampler):
 
     @property
     def evaluations_per_step(self) -> int:
-        """Network evaluations for one step of a run: one, and one more for the mean network."""
-        return 2 if self.residual else 1
+        """Network evaluations for one step of a run: 1, with a mean network 2, in pairs 3."""
+        if not self.residual:
+            return 1
+        return 3 if self.centre == "pairs" else 2
+
+    @property
+    def _distils(self) -> bool:
+        return self.centre == "distil" and self.residual
 
     def mean_next(
         self, x: ArrayLike, *, controls: ArrayLike | None = None, interval: float | None = None
@@ -213,11 +224,12 @@ class StochasticLifting(NetworkSampler):
             candidates[d] = self._build(self._design(d), place)
             phases.append(self._label_phase(candidates[d], d, ids, lifted, judged, place))
         held_small = held.take(np.arange(len(held))[:: max(1, -(-len(held) // _JUDGED))])
-        if self.centre:
-            phases.append(self._centre_phase(candidates, fitted, held_small))
+        if self._distils:
+            some = fitted.take(np.arange(len(fitted))[:: max(1, -(-len(fitted) // _CENTRED))])
+            phases.append(self._centre_phase(candidates, some, held_small))
         task = self._run_phases(phases, training)
         self._choose(candidates, held_small)
-        if self.centre:
+        if self._distils:
             self.networks_["mean"] = self._centred
             del self._centred
         self._say(task, held_small, f"label-{self.label_dim_}")
@@ -343,8 +355,9 @@ class StochasticLifting(NetworkSampler):
         rng = np.random.default_rng(self._seed(71))
         residual = self._targets(held) - self._mean_of(held)
         raw, self.temperature_ = choose_temperature(
-            residual, self._lifted(held, rng, _DRAWS), self._n_channels(self.shape_)
-        )
+            residual, self._lifted(held, rng, _DRAWS), self._n_channels(self.shape_),
+            most=self._most,
+        )  # fmt: skip
         return raw
 
     def _say(self, task: PhasedTask, held: Transitions, name: str) -> None:
@@ -366,8 +379,8 @@ class StochasticLifting(NetworkSampler):
             worst = float(raw[np.abs(np.log(raw)).argmax()])
             why = self._why_clipped(worst)
             warnings.warn(
-                f"the label temperature should be {worst:.3g} and is kept between 0.5 and 2, so "
-                f"the width of the draws is wrong; {why}.",
+                f"the label temperature should be {worst:.3g} and is kept between {LEAST} and "
+                f"{self._most:.2g}, so the width of the draws is wrong; {why}.",
                 ForetellWarning,
                 stacklevel=6,
             )
@@ -387,6 +400,11 @@ class StochasticLifting(NetworkSampler):
 
     # ------------------------------------------------------------------ drawing
     @property
+    def _most(self) -> float:
+        """Largest temperature; half a difference of unrelated draws has half their variance."""
+        return MOST * (float(np.sqrt(2.0)) if self.centre == "pairs" else 1.0)
+
+    @property
     def _tau(self) -> Array:
         n = int(np.prod(self.shape_))
         return np.repeat(self.temperature_, n // self.temperature_.size)
@@ -400,11 +418,19 @@ class StochasticLifting(NetworkSampler):
         label = kept
         if label is None:
             label = rng.standard_normal((len(past), self.label_dim_), dtype=np.float32)
-        drawn = evaluate(self.networks_["label"], past, context, label)
+        drawn = self._drawn(past, context, label)
         if not self.residual:
             return drawn
         mean = evaluate(self.networks_["mean"], past, context, no_label(len(past)))
         return np.asarray(mean + self._tau * drawn)
+
+    def _drawn(self, past: Array, context: Array, label: Floats) -> Array:
+        """The label network, (R, n), as one draw or as half the difference of a pair."""
+        network = self.networks_["label"]
+        drawn = evaluate(network, past, context, label)
+        if self.centre == "pairs" and self.residual:
+            return 0.5 * (drawn - evaluate(network, past, context, -label))
+        return drawn
 
     def _mean_of(self, found: Transitions) -> Array:
         past = self.scale_.seen(found.past)
@@ -416,7 +442,7 @@ class StochasticLifting(NetworkSampler):
         past = np.repeat(self.scale_.seen(found.past), n_draws, axis=0)
         context = self.scale_.context(found.inputs, found.interval)
         label = rng.standard_normal((len(past), self.label_dim_), dtype=np.float32)
-        drawn = evaluate(self.networks_["label"], past, np.repeat(context, n_draws, axis=0), label)
+        drawn = self._drawn(past, np.repeat(context, n_draws, axis=0), label)
         return drawn.reshape(len(found), n_draws, -1)
 
     # ------------------------------------------------------------------ checks and keeping
@@ -429,9 +455,11 @@ class StochasticLifting(NetworkSampler):
             check_whole(self, "label_dim", 1)
         for key in ("mean_steps", "max_labelled"):
             check_whole(self, key, 1)
-        for key in ("residual", "calibrate", "centre"):
+        for key in ("residual", "calibrate"):
             if not isinstance(getattr(self, key), bool):
                 raise ParameterError(f"{key}={getattr(self, key)!r}; needed is True or False.")
+        if self.centre not in ("pairs", "distil", None):
+            raise ParameterError(f'centre={self.centre!r}; needed is "pairs", "distil" or None.')
         if self.label_scope not in ("transition", "trajectory"):
             raise ParameterError(
                 f'label_scope={self.label_scope!r}; needed is "transition" or "trajectory".'
@@ -439,10 +467,10 @@ class StochasticLifting(NetworkSampler):
         tol = self.interp_tol
         if isinstance(tol, (bool, str)) or not 0 <= float(tol) < 1:
             raise ParameterError(f"interp_tol={tol!r}; needed is a share in [0, 1).")
-        if not self.residual and (self.calibrate or self.centre):
+        if not self.residual and self.calibrate:
             raise ParameterError(
-                "calibrate and centre act on the residual part; with residual=False write "
-                "calibrate=False, centre=False (the published method)."
+                "the temperature acts on the residual part; with residual=False write "
+                "calibrate=False (the published method)."
             )
         if (self.calibrate or self.label_dim == "auto") and not self.validation:
             raise ParameterError(
