@@ -89,7 +89,7 @@ def test_bm25_is_the_formula_with_ties_in_order(texts, question, k):
         (lambda: StreamingLookup(BM25(["a"]), k=1, timeout_s=math.inf), ParameterError, "timeout"),
         (lambda: StreamingLookup(BM25(["a"]), k=1, query_generator="llm"), ParameterError, "'llm'"),
         (lambda: FixedInterval(0), ParameterError, "seconds=0"),
-        (lambda: CostAwareTrigger(cost_s=-1), ParameterError, "cost_s"),
+        (lambda: CostAwareTrigger(call_cost_s=-1), ParameterError, "call_cost_s"),
         (lambda: TopKEqual(0), ParameterError, "k=0"),
         (lambda: DocumentStore(ttl_s=0), ParameterError, "ttl_s"),
         (lambda: DocumentStore(size=0), ParameterError, "size"),
@@ -271,7 +271,7 @@ def test_learned_triggers_learn():
     final = [lookup.final_ids(text) for text, _ in made]
     stays = LearnedStays().fit(looks, final)
     assert LearnedStays.from_dict(stays.to_dict()).model_.intercept_ == stays.model_.intercept_
-    for learned in (trigger, CostAwareTrigger(document_s=0.4, cost_s=0.2, stays=stays)):
+    for learned in (trigger, CostAwareTrigger(stays=stays)):
         trace = StreamingLookup(BM25(corpus()), k=3, trigger=learned).replay(made[0][0])
         assert trace.ids == final[0]
 

@@ -42,7 +42,7 @@ TICK = 0.02
 K = 3
 
 TRIGGERS = st.sampled_from(
-    [FixedInterval(0.5), FixedInterval(1.0), EveryChange(), CostAwareTrigger(cost_s=0.2), AtPause()]
+    [FixedInterval(0.5), FixedInterval(1.0), EveryChange(), CostAwareTrigger(), AtPause()]
 )
 TIMINGS = st.builds(
     Timing,

@@ -198,6 +198,22 @@ CITATIONS = MappingProxyType(
   booktitle = {Proceedings of the 31st International {ACM SIGIR} Conference},
   year      = {2008}
 }""",
+        "stream-rag": r"""@inproceedings{arora2026streamrag,
+  title     = {Stream {RAG}: Instant and Accurate Spoken Dialogue Systems with Streaming Tool
+               Usage},
+  author    = {Arora, Siddhant and others},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2026},
+  note      = {arXiv:2510.02044}
+}""",
+        "conformal-risk-control": r"""@inproceedings{angelopoulos2024conformal,
+  title     = {Conformal Risk Control},
+  author    = {Angelopoulos, Anastasios N. and Bates, Stephen and Fisch, Adam and Lei, Lihua and
+               Schuster, Tal},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2024},
+  note      = {arXiv:2208.02814}
+}""",
         "rabitq": r"""@article{gao2024rabitq,
   title   = {{RaBitQ}: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for
              Approximate Nearest Neighbor Search},

@@ -10,7 +10,7 @@ from foretell.converse.lookup.prefix import FEATURES, Look
 from foretell.converse.lookup.triggers import Moment
 from foretell.core.errors import DataError
 
-NAMES = ("rank", "score share", "was there", *FEATURES)
+NAMES = ("rank", "score share", "margin", "streak", "counts now", *FEATURES)
 
 
 class LearnedStays:
@@ -32,12 +32,10 @@ class LearnedStays:
         """Learn from the looks of past questions and the documents of the complete ones."""
         rows, stays = [], []
         for looks, final in zip(questions, final_ids, strict=True):
-            before: Look | None = None
             for look in looks:
-                for rank, id in enumerate(look.ids):
-                    rows.append(_row(look, before, rank))
-                    stays.append(id in final)
-                before = look
+                for rank, near in enumerate(look.near):
+                    rows.append(_row(look, rank))
+                    stays.append(near.id in final)
         if not rows:
             raise DataError("There are no looks to learn from. Give at least one question.")
         self.model_ = LogisticModel(NAMES).fit(rows, stays)
@@ -45,7 +43,7 @@ class LearnedStays:
 
     def __call__(self, moment: Moment, ranks: Sequence[int]) -> list[float]:
         """One probability for each rank."""
-        rows = [_row(moment.look, moment.before, rank) for rank in ranks]
+        rows = [_row(moment.look, rank) for rank in ranks]
         return [float(p) for p in self.model_.probability(rows)] if rows else []
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,8 +58,8 @@ class LearnedStays:
         return stays
 
 
-def _row(look: Look, before: Look | None, rank: int) -> tuple[float, ...]:
-    top = look.scores[0] if look.scores else 0.0
-    share = look.scores[rank] / top if top else 0.0
-    was = float(before is not None and look.ids[rank] in before.ids)
-    return (float(rank), share, was, *look.features)
+def _row(look: Look, rank: int) -> tuple[float, ...]:
+    near = look.near[rank]
+    streak = float(min(near.streak, 6))
+    counts = float(rank < len(look.ids))
+    return (float(rank), near.share, near.margin, streak, counts, *look.features)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from foretell.converse.lookup.logistic import LogisticModel
 from foretell.converse.lookup.prefix import Look
-from foretell.converse.lookup.triggers import Moment
+from foretell.converse.lookup.triggers import FetchesAll, Moment
 from foretell.converse.lookup.words import is_content
 from foretell.core.errors import DataError, NotFittedError, ParameterError
 from foretell.core.random import as_generator
@@ -119,7 +119,7 @@ def trigger_examples(
     return np.array(rows, dtype=np.float64), np.array(labels, dtype=bool)
 
 
-class ModelTrigger:
+class ModelTrigger(FetchesAll):
     """Sends the query when a learned probability says that the documents are out of date.
 
     Parameters

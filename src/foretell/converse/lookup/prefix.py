@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from foretell.converse.lookup.query import Query
 from foretell.converse.lookup.retriever import Hits
@@ -19,6 +19,16 @@ FEATURES = (
     "ratio 1/k", "top 1 kept for", "top k kept for", "kept share", "idf of last", "log idf sum",
     "idf of best", "last is stop", "last is name", "names", "settled",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A document that was found, whether it counts as evidence now or not."""
+
+    id: str
+    share: float  # of the best score
+    margin: float  # score above the last one that counts, relative to the best
+    streak: int  # looks in a row in which it was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,7 @@ class Look:
     scores: tuple[float, ...]
     idf: tuple[float, ...] = ()  # of the terms of the query
     features: tuple[float, ...] = ()
+    near: tuple[Near, ...] = ()  # the hits and the next ones: what may end up as evidence
 
 
 @dataclass(slots=True)
@@ -53,9 +64,10 @@ class Prefix:
     before: Look | None = None  # the one before the last
     _since_top: int = 0
     _since_set: int = 0
+    _streaks: dict[str, int] = field(default_factory=dict)
 
     def see(self, time: float, words: Sequence[str], stable: int, query: Query, hits: Hits) -> Look:
-        """Take in what was found for the words so far; hits may hold one more than k.
+        """Take in what was found for the words so far; hits may hold more than k.
 
         Examples
         --------
@@ -75,9 +87,19 @@ class Prefix:
         known = dict(zip((name for name, _ in query.weights), idf, strict=True))
         newest = known.get(term(words[-1]), 0.0) if words else 0.0
         features = self._features(words, stable, idf, newest, ids, before, scores)
-        look = Look(time, tuple(words), stable, query, ids, scores[: self.k], idf, features)
+        near = self._near(hits)
+        sure = scores[: self.k]
+        look = Look(time, tuple(words), stable, query, ids, sure, idf, features, near)
         self.before, self.last = self.last, look
         return look
+
+    def _near(self, hits: Hits) -> tuple[Near, ...]:
+        self._streaks = {id: self._streaks.get(id, 0) + 1 for id, _ in hits}
+        if not hits:
+            return ()
+        top = hits[0][1] or 1.0
+        edge = hits[self.k - 1][1] if len(hits) >= self.k else 0.0
+        return tuple(Near(i, s / top, (s - edge) / top, self._streaks[i]) for i, s in hits)
 
     def _features(
         self,

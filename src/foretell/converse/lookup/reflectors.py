@@ -25,6 +25,7 @@ class Call:
     query: Query
     final: bool
     look: Look | None = None  # what was seen when it was sent
+    worth: tuple[str, ...] | None = None  # the documents to fetch for it, where not all
     ids: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
     answered: bool = False  # whether its query was generated and its ids are known

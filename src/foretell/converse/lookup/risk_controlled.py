@@ -103,12 +103,13 @@ class RiskControlled:
         return self
 
     def scores(self, looks: Sequence[Look]) -> Array:
-        """Score of each look, shape (n,), in [0, 1]."""
+        """Score of each look, shape (n,), in [0, 1]; 0 where nothing was found."""
         if self.model_ is None:
             raise NotFittedError("The score is not fitted. Call fit_score(looks, errors, groups).")
         if not looks:
             return np.zeros(0)
-        return self.model_.probability([look.features for look in looks])
+        found = np.array([bool(look.ids) for look in looks])
+        return np.asarray(self.model_.probability([look.features for look in looks]) * found)
 
     def fit(self, scores: ArrayLike, errors: ArrayLike, groups: ArrayLike) -> RiskControlled:
         """Find the threshold.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from foretell.converse.lookup.words import split_words
 from foretell.core.errors import DataError, ParameterError
 from foretell.core.timeline import Event
 
@@ -51,7 +52,9 @@ def check_words(words: Sequence[SpokenWord]) -> None:
         before = word.end
 
 
-def partials(words: Sequence[SpokenWord], *, block_s: float = 0.5) -> list[Event]:
+def partials(
+    words: Sequence[SpokenWord], *, block_s: float = 0.5, stable: bool = True
+) -> list[Event]:
     """The partial texts at the ends of the blocks, up to the end of the last word.
 
     A word belongs to the partial of a block only if it has ended by then: a word across the border
@@ -74,5 +77,6 @@ def partials(words: Sequence[SpokenWord], *, block_s: float = 0.5) -> list[Event
             heard += 1
         if heard:
             text = " ".join(word.text for word in words[:heard])
-            events.append(Event("partial", time, {"text": text}))
+            sure = {"stable": len(split_words(text))} if stable else {}
+            events.append(Event("partial", time, {"text": text, **sure}))
     return events

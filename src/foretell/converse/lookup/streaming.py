@@ -17,7 +17,7 @@ from typing import Literal
 
 from foretell.converse.lookup.live import LiveTurn, Rewrite
 from foretell.converse.lookup.prefix import Look, Prefix
-from foretell.converse.lookup.query import agreed, content_query, text_query
+from foretell.converse.lookup.query import content_query, text_query
 from foretell.converse.lookup.reflectors import DocumentCache, Reflector
 from foretell.converse.lookup.retriever import Retriever
 from foretell.converse.lookup.simulation import Timing, simulate_question
@@ -26,7 +26,7 @@ from foretell.converse.lookup.store import DocumentStore
 from foretell.converse.lookup.tools import Tool, tool_table
 from foretell.converse.lookup.trace import Trace
 from foretell.converse.lookup.triggers import FixedInterval, Trigger
-from foretell.converse.lookup.turn import LookupPlan, LookupTurn
+from foretell.converse.lookup.turn import AHEAD, LookupPlan, LookupTurn
 from foretell.converse.lookup.words import split_words
 from foretell.core.clock import Clock
 from foretell.core.errors import DataError, ParameterError
@@ -192,17 +192,14 @@ class StreamingLookup:
             words = spread_words(words, words_per_second=words_per_second)
         retriever = self.plan.retriever
         prefix = Prefix(self.plan.k, getattr(retriever, "idf", _no_idf))
-        k = min(self.plan.k + 1, len(retriever))
-        before: tuple[str, ...] = ()
+        k = min(AHEAD * self.plan.k, len(retriever))
         looks = []
         for event in partials(words, block_s=self.block_s):
             now = tuple(split_words(event["text"]))
-            stable = agreed(before, now)
-            before = now
-            query = content_query(now, stable)
+            query = content_query(now)
             if query:
                 hits = retriever.search(query, k)
-                looks.append(prefix.see(event.time, now, stable, query, hits))
+                looks.append(prefix.see(event.time, now, len(now), query, hits))
         full = tuple(split_words(" ".join(word.text for word in words)))
         query = content_query(full)
         if query:

@@ -31,9 +31,21 @@ class Trigger(Protocol):
         """Whether to send the present query now."""
         ...
 
+    def worth(self, moment: Moment) -> tuple[str, ...]:
+        """Which of its documents to fetch ahead, the most promising first."""
+        ...
+
+
+class FetchesAll:
+    """All documents of the query, in their order."""
+
+    def worth(self, moment: Moment) -> tuple[str, ...]:
+        """All of them."""
+        return moment.look.ids
+
 
 @dataclass(frozen=True, slots=True)
-class AfterTurn:
+class AfterTurn(FetchesAll):
     """Only when the turn is over: the sequential way, to compare with."""
 
     at_pause: ClassVar[bool] = False
@@ -44,7 +56,7 @@ class AfterTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class AtPause:
+class AtPause(FetchesAll):
     """When the speaker falls silent, before it is certain that the turn is over: "at VAD"."""
 
     at_pause: ClassVar[bool] = True
@@ -55,7 +67,7 @@ class AtPause:
 
 
 @dataclass(frozen=True, slots=True)
-class FixedInterval:
+class FixedInterval(FetchesAll):
     """Every so many seconds, if the query has changed.
 
     Parameters
@@ -76,7 +88,7 @@ class FixedInterval:
 
 
 @dataclass(frozen=True, slots=True)
-class EveryChange:
+class EveryChange(FetchesAll):
     """Whenever the documents found are others than those on their way."""
 
     at_pause: ClassVar[bool] = True
@@ -87,42 +99,55 @@ class EveryChange:
 
 
 class CostAwareTrigger:
-    """When the seconds that fetching now is likely to save are worth what the call costs.
+    """When the seconds that fetching now is likely to save are worth what it costs.
 
-    The expected saving is the sum, over the documents that are not on their way yet, of the
-    probability that the document stays in the evidence times the work of one document. Without a
-    fitted model that probability is the share of the last evidence that is still there, discounted
-    by rank; `fit_cost_trigger` learns it from past questions.
+    A document that is not on its way yet is worth fetching if the probability that it stays in the
+    evidence, times its work, exceeds the cost of a document. A call is worth sending if that of all
+    such documents together exceeds the cost of a call. Without a fitted model the probability is a
+    rule of thumb (`RankDiscount`); `LearnedStays` learns it from past questions.
 
     Parameters
     ----------
     document_s : float
         Seconds of work for a document.
-    cost_s : float
-        What a call has to save, in seconds.
+    call_cost_s, document_cost_s : float
+        What a call and a document have to save, in seconds.
     stays : callable, optional
-        Probability that the document at a rank stays, from the moment and the rank.
+        Probabilities that the documents at some ranks stay, from the moment and the ranks.
     """
 
     at_pause: ClassVar[bool] = True
 
     def __init__(
-        self, *, document_s: float = 0.4, cost_s: float = 0.5, stays: StaysModel | None = None
+        self,
+        *,
+        document_s: float = 0.4,
+        call_cost_s: float = 0.1,
+        document_cost_s: float = 0.1,
+        stays: StaysModel | None = None,
     ) -> None:
-        for name, value in (("document_s", document_s), ("cost_s", cost_s)):
+        costs = {"call_cost_s": call_cost_s, "document_cost_s": document_cost_s}
+        for name, value in {"document_s": document_s, **costs}.items():
             if not value >= 0:
                 raise ParameterError(f"{name}={value!r}; needed is a number of at least 0.")
-        self.document_s, self.cost_s, self.stays = document_s, cost_s, stays
+        self.document_s, self.stays = document_s, stays or RankDiscount()
+        self.call_cost_s, self.document_cost_s = call_cost_s, document_cost_s
 
     def fire(self, moment: Moment) -> bool:
-        """When the expected saving exceeds the cost."""
-        return self.expected_saving(moment) > self.cost_s
+        """When the expected saving exceeds the cost of a call."""
+        return sum(saved for saved, _ in self.savings(moment)) > self.call_cost_s
 
-    def expected_saving(self, moment: Moment) -> float:
-        """Seconds that sending the present query is expected to save."""
-        chances = self.stays or RankDiscount()
-        new = [rank for rank, id in enumerate(moment.look.ids) if id not in moment.known]
-        return self.document_s * sum(chances(moment, new)) if new else 0.0
+    def worth(self, moment: Moment) -> tuple[str, ...]:
+        """The documents that are worth their cost, the one that saves most first."""
+        return tuple(id for _, id in self.savings(moment))
+
+    def savings(self, moment: Moment) -> list[tuple[float, str]]:
+        """Expected seconds saved by each document that is worth its cost."""
+        near = moment.look.near
+        new = [rank for rank, one in enumerate(near) if one.id not in moment.known]
+        chances = self.stays(moment, new) if new else []
+        saved = [(p * self.document_s, near[rank].id) for p, rank in zip(chances, new, strict=True)]
+        return sorted((s for s in saved if s[0] > self.document_cost_s), reverse=True)
 
 
 class StaysModel(Protocol):
@@ -139,6 +164,6 @@ class RankDiscount:
 
     def __call__(self, moment: Moment, ranks: Sequence[int]) -> list[float]:
         """One probability for each rank."""
-        before = moment.before.ids if moment.before else ()
-        ids = moment.look.ids
-        return [0.7 if ids[rank] in before else 0.45 / (1 + 0.3 * rank) for rank in ranks]
+        k, near = len(moment.look.ids), moment.look.near
+        found = [0.7 if near[rank].streak > 1 else 0.45 / (1 + 0.3 * rank) for rank in ranks]
+        return [p if rank < k else 0.2 for p, rank in zip(found, ranks, strict=True)]

@@ -33,6 +33,7 @@ from foretell.core.errors import DataError, ParameterError
 from foretell.core.timeline import Event
 
 INPUTS = frozenset("partial pause commit cancel language query work_done work_failed timer".split())
+AHEAD = 2  # times k hits are looked at while words come
 _FINAL, _PAUSE = 1, 1  # calls kept free for the complete question, and for a pause before it
 
 
@@ -143,7 +144,7 @@ class LookupTurn:
         free = len(self.calls) < self.plan.max_calls - _FINAL - _PAUSE
         rested = not self.calls or moment.since_sent >= self.plan.min_interval_s - 1e-9
         if free and rested and self._is_new(look.query) and self.plan.trigger.fire(moment):
-            self._fire(look.query, final=False)
+            self._fire(look.query, final=False, worth=self.plan.trigger.worth(moment))
 
     def _on_pause(self, event: Event) -> None:
         self._hear(event.get("text", self.text), None)
@@ -174,7 +175,7 @@ class LookupTurn:
         """Look into the index, which is cheap; None before there is anything to look for."""
         if not query or not self._speculates:
             return None
-        hits = self._search(query, self.plan.k + 1) if self.plan.retriever.speculative else []
+        hits = self._search(query, AHEAD * self.plan.k) if self.plan.retriever.speculative else []
         return self.prefix.see(self.time, self.words, self.stable, query, hits)
 
     def _search(self, query: Query, k: int) -> Hits:
@@ -191,7 +192,7 @@ class LookupTurn:
     def _moment(self, look: Look) -> Moment:
         sent = self.calls[-1] if self.calls else None
         since = self.time - (sent.time if sent else self.began)
-        known = {id for id in look.ids if self._has(f"{RESERVED}:{id}")}
+        known = {near.id for near in look.near if self._has(f"{RESERVED}:{near.id}")}
         return Moment(look, self.prefix.before, sent, frozenset(known), since)
 
     def _is_new(self, query: Query) -> bool:
@@ -204,11 +205,13 @@ class LookupTurn:
         barred = self._early_barred or not look.ids or has_cue(self.words)
         if barred or not self.plan.reflector.sufficient(look):
             return False
-        if self._is_new(look.query):
-            if len(self.calls) >= self.plan.max_calls - _FINAL:
-                return False
-            self._fire(look.query, final=False)
+        new = self._is_new(look.query)
+        if new and len(self.calls) >= self.plan.max_calls - _FINAL:
+            return False
         self.early = look
+        if new:
+            self._fire(look.query, final=False)
+        self._drop(self._queue.keep_only({f"{RESERVED}:{id}" for id in look.ids}))
         self._emit("early_commit", ids=look.ids, span=" ".join(look.words))
         return True
 
@@ -224,10 +227,10 @@ class LookupTurn:
 
     # Calls ---------------------------------------------------------------------------------------
 
-    def _fire(self, query: Query, *, final: bool) -> Call:
+    def _fire(self, query: Query, *, final: bool, worth: tuple[str, ...] | None = None) -> Call:
         number = len(self.calls) + 1
         look = None if final else self.prefix.last
-        call = Call(number, self.time, query.key, self.text, self.words, query, final, look)
+        call = Call(number, self.time, query.key, self.text, self.words, query, final, look, worth)
         self.calls.append(call)
         self._emit("fire", call=number, key=query.key, text=self.text, final=final)
         if not final:
@@ -265,6 +268,8 @@ class LookupTurn:
         if self.plan.reflector.unit == "document":
             jobs = [f"{RESERVED}:{id}" for id in call.ids]
             frozen = [f"{RESERVED}:{id}" for id in self.early.ids] if self.early else []
+            if call.worth is not None and call.look and call.look.query.key == call.query.key:
+                jobs = [f"{RESERVED}:{id}" for id in call.worth[: self._budget()]]
             self._drop(self._queue.keep_only({*jobs, *frozen}))
             self._queue.ask([job for job in jobs if not self._has(job)])
             self._pump()
@@ -272,6 +277,11 @@ class LookupTurn:
             if self.plan.reflector.single:
                 self._cancel_calls(keep=call.number)
             self._begin(f"{RESERVED}#{call.number}", call=call.number, ids=call.ids)
+
+    def _budget(self) -> int:
+        """Documents that may still be begun: max_calls * k in all, k of them for the end."""
+        begun = sum(":" in job for job in self.begun)
+        return max((self.plan.max_calls - _FINAL) * self.plan.k - begun, 0)
 
     def _cancel_calls(self, keep: int) -> None:
         for job in list(self._queue.running):
