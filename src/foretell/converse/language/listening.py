@@ -27,7 +27,7 @@ class Windows:
 
 
 class GrowingTurn:
-    """What has been heard of one turn.
+    """What has been heard of one turn; digital silence before the first sound does not count.
 
     Parameters
     ----------
@@ -52,6 +52,9 @@ class GrowingTurn:
     def hear(self, piece: Any) -> list[tuple[float, Array]]:
         """Add a piece; features at every look that has come due, with the amount heard there."""
         piece = checked_piece(piece, self.encoder, whole=False)
+        if not self.text and not len(self._heard):
+            sounding = np.flatnonzero(piece)
+            piece = piece[sounding[0] :] if sounding.size else piece[:0]
         self._heard = self._heard + piece if self.text else np.concatenate([self._heard, piece])
         found = []
         while len(self._heard) >= (end := self._next()):
@@ -77,8 +80,6 @@ class GrowingTurn:
         if self.text:
             rows = self.encoder(self._heard[:end])
             return _described(self.encoder, _checked_rows(rows).mean(axis=0))
-        if not np.any(self._heard[:end]):
-            return None
         hop = getattr(self.encoder, "hop", None)
         if hop is None:
             rows = _checked_rows(self.encoder(self._heard[:end]))

@@ -34,8 +34,9 @@ class ConvexReLURegressor(RegressorMixin, ConvexReLU):
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = ConvexReLURegressor(n_gates=16, beta=1.0, tol=0.01, random_state=0).fit(X, np.abs(X[:, 0]))
-    >>> bool(model.score(X, np.abs(X[:, 0])) > 0.95)
+    >>> y = np.abs(X[:, 0])
+    >>> model = ConvexReLURegressor(n_gates=16, beta=1.0, tol=0.01, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
     True
     """
 

@@ -43,7 +43,7 @@ class LanguageDecision:
     proba : float
         Of the most probable language when the decision fell.
     after : float
-        How much had been heard or read, in ``unit``.
+        How much had been heard (since the first sound) or read, in ``unit``.
     unit : str
         "s" or "characters".
     action : {"accept", "switch", "withhold"}

@@ -44,11 +44,12 @@ class LanguageStream:
 
     def see(self, amount: float, features: Array) -> LanguageDecision | None:
         """The same for features that were computed already."""
+        if self._said is None and amount > self.detector.windows_.last:
+            return None  # too late for a first decision
         head = self.detector.head_
         proba = head.predict_proba(features[None])[0]
         self._last = (amount, float(proba.max()))
-        late = self._said is None and amount > self.detector.windows_.last
-        chosen = None if late else self._rule.see(amount, proba)
+        chosen = self._rule.see(amount, proba)
         if chosen is None:
             return None
         radius = getattr(head, "certified_radius", None)
