@@ -121,7 +121,7 @@ def _stretches(test: Trajectories) -> list[tuple[int, slice]]:
     """Recording and rows of stretches without missing cells, evenly spread."""
     found = []
     for k, values in enumerate(test.values):
-        whole = np.isfinite(values).all(axis=1)
+        whole = np.asarray(np.isfinite(values).all(axis=1))
         length = min(_LONGEST, max(len(values) // 3, _SHORTEST))
         found += [
             (k, slice(s, s + length))
