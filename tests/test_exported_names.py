@@ -18,7 +18,8 @@ PACKAGES = [
     ),
 ]
 
-LAZY = ("foretell", "foretell.recall", "foretell.converse")  # their names load their module on first use
+# Their names load their module on first use.
+LAZY = ("foretell", "foretell.recall", "foretell.converse", "foretell.converse.language")
 
 
 def exported(package: ModuleType) -> list[str]:

@@ -1,3 +1,4 @@
+from .converse import ConvexLanguageDetector, ConvexReLUClassifier
 from .core import ForetellError, citation
 from .data import Trajectories
 from .dynamics import (
@@ -27,6 +28,8 @@ __all__ = [
     "CPLRNN",
     "AnalogueTransition",
     "CascadeRouter",
+    "ConvexLanguageDetector",
+    "ConvexReLUClassifier",
     "CosineDecoder",
     "EDMDc",
     "ExcitationModel",

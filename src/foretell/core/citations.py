@@ -20,6 +20,15 @@ CITATIONS = MappingProxyType(
   year      = {2026},
   note      = {arXiv:2602.15649}
 }""",
+        "cld": r"""@inproceedings{feng2026convex,
+  title     = {Convex Language Detection},
+  author    = {Feng, Miria and Tan, Alan and Pilanci, Mert},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {306},
+  year      = {2026},
+  note      = {arXiv:2605.23235}
+}""",
         "scyfi": r"""@inproceedings{eisenmann2023bifurcations,
   title     = {Bifurcations and loss jumps in {RNN} training},
   author    = {Eisenmann, Lukas and Monfared, Zahra and G{\"o}ring, Niclas and Durstewitz, Daniel},

@@ -80,8 +80,10 @@ def draw_gates(X: Array, n_gates: int, rng: np.random.Generator) -> Mask:
 class Loss(Protocol):
     """A smooth loss of the outputs z, (n, K), of rows that are scaled by the roots of weights."""
 
-    curvature: float
-    separable: bool
+    @property
+    def curvature(self) -> float:
+        """An upper bound of the second derivative."""
+        ...
 
     def value(self, z: Array) -> Array:
         """Loss of every output (K,), or of all (1,) where they are not separable."""
@@ -108,7 +110,6 @@ class SquaredLoss:
 
     y: Array
     curvature: float = 1.0
-    separable: bool = True
 
     def value(self, z: Array) -> Array:
         """1/2 |z - y|^2, (K,)."""
@@ -142,7 +143,6 @@ class LogisticLoss:
     labels: Array
     weights: Array
     curvature: float = 0.5
-    separable: bool = False
 
     def _logits(self, z: Array) -> Array:
         return np.asarray(z / np.sqrt(self.weights)[:, None])

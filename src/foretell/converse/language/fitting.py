@@ -112,7 +112,7 @@ class ConvexReLU(BaseEstimator):
             value = getattr(self, name)
             if value == "auto" and name != "tol":
                 continue
-            if not (isinstance(value, Real) and np.isfinite(value) and value > 0):
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
                 auto = "" if name == "tol" else f' or write {name}="auto"'
                 raise ParameterError(f"{name}={value!r} is not a positive number. Give one{auto}.")
         if self.solver not in _SOLVERS:

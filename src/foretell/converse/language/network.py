@@ -77,7 +77,7 @@ class ReLUNetwork:
     def lipschitz(self) -> Array:
         """How much each output may change for a change of the input of norm 1, (n_outputs,)."""
         norms = np.linalg.norm(self.weights, axis=1)
-        return np.bincount(self.owners, norms, minlength=self.n_outputs)
+        return np.bincount(self.owners, norms, minlength=self.n_outputs).astype(np.float64)
 
     def pair_lipschitz(self, bound: Bound = "spectral") -> Array:
         """The same for the difference of every two outputs, (n_outputs, n_outputs)."""
