@@ -23,6 +23,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "learn", "train this learner") from error
 
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8
 Loss = Callable[[int, np.random.Generator], Tensor]
 
 
@@ -88,8 +89,10 @@ class ModuleTask:
             p.data = self._flat.data[start:stop].view_as(p)
             p.grad = self._flat.grad[start:stop].view_as(p)
             start = stop
-        self._own = own
-        self._adam = torch.optim.AdamW([self._flat], lr=lr, weight_decay=weight_decay)
+        # By hand: the optimisers of torch import its compiler at their first step, for seconds.
+        self.weight_decay = weight_decay
+        self._mean, self._square = torch.zeros(2, self._flat.numel(), dtype=self._flat.dtype)
+        self._taken = 0
 
     def parameters(self) -> NDArray[np.floating]:
         """All parameters as one flat array, a copy."""
@@ -116,8 +119,18 @@ class ModuleTask:
         length = float(torch.linalg.vector_norm(self._flat.grad))
         if length > self.clip:
             self._flat.grad.mul_(self.clip / length)
-        self._adam.param_groups[0]["lr"] = self.rate(step)
-        self._adam.step()
+        self._step(self._flat.grad, self.rate(step))
+
+    @torch.no_grad()
+    def _step(self, g: Tensor, lr: float) -> None:
+        """AdamW; source: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019)."""
+        self._taken += 1
+        self._mean.lerp_(g, 1 - _BETAS[0])
+        self._square.mul_(_BETAS[1]).addcmul_(g, g, value=1 - _BETAS[1])
+        scale = math.sqrt(1 - _BETAS[1] ** self._taken)
+        spread = (self._square.sqrt() / scale).add_(_EPSILON)
+        self._flat.mul_(1 - lr * self.weight_decay)
+        self._flat.addcdiv_(self._mean, spread, value=-lr / (1 - _BETAS[0] ** self._taken))
 
     def rate(self, step: int) -> float:
         """Learning rate of a step."""
@@ -126,27 +139,20 @@ class ModuleTask:
 
     def state(self) -> State:
         """Parameters and moments, as copies."""
-        moments = self._adam.state.get(self._flat, {})
-        arrays: State = {"theta": self.parameters()}
-        for name in ("exp_avg", "exp_avg_sq", "step"):
-            if name in moments:
-                arrays[name] = np.atleast_1d(np.array(moments[name].numpy()))
-        return arrays
+        return {
+            "theta": self.parameters(),
+            "exp_avg": np.array(self._mean.numpy()),
+            "exp_avg_sq": np.array(self._square.numpy()),
+            "step": np.array([self._taken]),
+        }
 
     def restore(self, state: State) -> None:
         """Take over what ``state`` returned."""
         with torch.no_grad():
             self._flat.copy_(torch.from_numpy(state["theta"]))
-        moments: dict[str, Tensor] = {
-            name: torch.from_numpy(state[name].copy())
-            for name in ("exp_avg", "exp_avg_sq")
-            if name in state
-        }
-        if "step" in state:
-            moments["step"] = torch.tensor(float(state["step"][0]))
-        self._adam.state.clear()
-        if moments:
-            self._adam.state[self._flat] = moments
+            self._mean.copy_(torch.from_numpy(state["exp_avg"]))
+            self._square.copy_(torch.from_numpy(state["exp_avg_sq"]))
+        self._taken = int(state["step"][0])
 
 
 def module_arrays(module: nn.Module, prefix: str = "") -> dict[str, NDArray[np.generic]]:
