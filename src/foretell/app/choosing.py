@@ -64,10 +64,10 @@ def _jumping(seen: Evidence) -> str:
     return "there are too few rows for a network" if seen.is_short else ""
 
 
-def _random(seen: Evidence) -> str:
+def _drawn(seen: Evidence) -> str:
     if seen.is_driven:
-        return "whether the same state goes on in different ways cannot be told from a short look"
-    return "" if seen.has_scatter else "the same state goes on in the same way"
+        return "it draws what comes next at random, and a run has to follow the inputs"
+    return ""
 
 
 # From the simplest to the most complex. cplrnn and alrnn are of one size; cplrnn can be solved for
@@ -76,10 +76,10 @@ CANDIDATES = (
     Candidate("edmdc", _linear),
     Candidate("cplrnn", lambda seen: ""),
     Candidate("alrnn", _map),
-    Candidate("analogue", _random),
-    Candidate("gaussian", _random, "torch"),
+    Candidate("analogue", _drawn),
+    Candidate("gaussian", _drawn, "torch"),
     Candidate("koopman", _trained, "torch"),
-    Candidate("lifting", _random, "torch"),
+    Candidate("lifting", _drawn, "torch"),
     Candidate("hybrid", _jumping, "torch"),
 )
 
