@@ -27,7 +27,7 @@ from foretell.data import (
 from foretell.data.controlled_systems import dc_motor, duffing, van_der_pol
 from foretell.dynamics import choose
 
-ROWS, TEST_ROWS = 3000, 12_000
+ROWS, TEST_ROWS = 3000, 6000
 
 
 def _jumping(system: Any, seed: int, rows: int) -> Trajectories:

@@ -240,7 +240,7 @@ class _Runner:
     ) -> SteeringPlan:  # fmt: skip
         """The plan with what an ensemble that it was not made from does under it."""
         now = self.state if self.state.ndim == 1 else self.state[-1]
-        forecast = np.vstack([now, self.forecast(planned[None])[0]])
+        forecast = np.asarray(np.vstack([now, self.forecast(planned[None])[0]]), dtype=np.float64)
         runs, idle = self.ensemble(planned, n_runs, rng), self.ensemble(still, n_runs, rng)
         low = high = forecast
         kept = kept_untouched = float("nan")
@@ -260,7 +260,7 @@ class _Runner:
         )
         held = bool(getattr(self.model, "residuals_held_back_", self._errors is not None))
         return SteeringPlan(
-            conditions, self.times, planned, forecast, low, high, kept, kept_untouched, breach,
+            conditions, np.asarray(self.times, dtype=np.float64), planned, forecast, low, high, kept, kept_untouched, breach,
             0 if runs is None else n_runs, held,
         )  # fmt: skip
 
