@@ -147,12 +147,12 @@ class ModuleTask:
         }
 
     def restore(self, state: State) -> None:
-        """Take over what ``state`` returned."""
+        """Take over what ``state`` returned; parameters alone begin with moments of zero."""
         with torch.no_grad():
             self._flat.copy_(torch.from_numpy(state["theta"]))
-            self._mean.copy_(torch.from_numpy(state["exp_avg"]))
-            self._square.copy_(torch.from_numpy(state["exp_avg_sq"]))
-        self._taken = int(state["step"][0])
+            for moment, name in ((self._mean, "exp_avg"), (self._square, "exp_avg_sq")):
+                moment.copy_(torch.from_numpy(state[name])) if name in state else moment.zero_()
+        self._taken = int(state["step"][0]) if "step" in state else 0
 
 
 def module_arrays(module: nn.Module, prefix: str = "") -> dict[str, NDArray[np.generic]]:
