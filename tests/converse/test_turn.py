@@ -76,6 +76,17 @@ def test_the_pause_serves_the_end_when_nothing_changes():
     assert len(turn.calls) == 1
 
 
+def test_what_was_not_worth_fetching_is_fetched_at_the_pause():
+    class One(EveryChange):
+        def worth(self, moment):
+            return moment.look.ids[:1]
+
+    turn = lookup(trigger=One()).machine()
+    assert kinds(partial(turn, QUESTION, 1.0, stable=5)).count("work") == 1
+    assert kinds(turn.on(Event("pause", 1.5))) == ["work"]
+    assert len(turn.calls) == 1
+
+
 def test_nothing_is_asked_early_where_the_search_is_not_speculative():
     index = BM25(NOTES)
     index.speculative = False

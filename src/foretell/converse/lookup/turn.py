@@ -153,8 +153,11 @@ class LookupTurn:
         self._recant_if_contradicted()
         if look is None or self.early or self._freeze_if_sufficient(look):
             return
-        free = len(self.calls) < self.plan.max_calls - _FINAL
-        if free and self.plan.trigger.at_pause and self._is_new(look.query):
+        if not self.plan.trigger.at_pause:
+            return
+        if not self._is_new(look.query):
+            self._fetch_rest(self.calls[-1])
+        elif len(self.calls) < self.plan.max_calls - _FINAL:
             self._fire(look.query, final=False)
 
     def _on_language(self, event: Event) -> None:
@@ -211,6 +214,8 @@ class LookupTurn:
         self.early = look
         if new:
             self._fire(look.query, final=False)
+        else:
+            self._fetch_rest(self.calls[-1])
         self._drop(self._queue.keep_only({f"{RESERVED}:{id}" for id in look.ids}))
         self._emit("early_commit", ids=look.ids, span=" ".join(look.words))
         return True
@@ -277,6 +282,13 @@ class LookupTurn:
             if self.plan.reflector.single:
                 self._cancel_calls(keep=call.number)
             self._begin(f"{RESERVED}#{call.number}", call=call.number, ids=call.ids)
+
+    def _fetch_rest(self, call: Call) -> None:
+        """Fetch what was not worth it while words came: the call is likely to be the last."""
+        if call.worth is not None:
+            call.worth = None
+            if call.answered:
+                self._fetch(call)
 
     def _budget(self) -> int:
         """Documents that may still be begun: max_calls * k in all, k of them for the end."""
