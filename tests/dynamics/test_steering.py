@@ -109,16 +109,17 @@ def test_a_learner_that_is_only_run_can_be_steered_too() -> None:
         latent_dim=2, n_relu=0, sequence_length=30, forcing_interval=10, batch_size=8,
         max_updates=300, lr=2e-2, random_state=0,
     ).fit(data)  # fmt: skip
-    quiet = model.predict([[1.0]], 0.2 * np.arange(16), controls=np.ones((16, 1)))
-    limit = 1.0 + 0.5 * (quiet.max() - 1.0)
-    errors = 0.05 * (limit - 1.0) * np.random.default_rng(1).normal(size=(20, 15, 1))
+    quiet = model.predict([[0.0]], 0.2 * np.arange(16), controls=np.ones((16, 1)))
+    limit = 0.5 * quiet.max()
+    assert limit > 0.05
+    errors = 0.02 * limit * np.random.default_rng(1).normal(size=(20, 15, 1))
     keep = f"level < {limit:.6f}"
-    plan = steer(model, [1.0], keep, u_now=[1.0], horizon=15, errors=errors, step=0.2)
+    plan = steer(model, [0.0], keep, u_now=[1.0], horizon=15, errors=errors, step=0.2)
     assert plan.forecast[:, 0].max() < limit
     assert plan.inputs.sum() < 15.0
-    assert plan.kept > 0.7 > plan.kept_untouched
+    assert plan.kept > 0.4 > plan.kept_untouched  # the margin holds in each step: .95^15 = .46
     assert plan.n_runs == 200
-    no_errors = steer(model, [1.0], keep, u_now=[1.0], horizon=5, step=0.2)
+    no_errors = steer(model, [0.0], keep, u_now=[1.0], horizon=5, step=0.2)
     assert no_errors.n_runs == 0
     assert np.isnan(no_errors.kept)
 
