@@ -21,7 +21,10 @@ WORKERS = int(os.environ.get("WORKERS", "2"))
 
 
 def run_jobs(
-    name: str, function: Callable[..., dict[str, Any]], jobs: list[dict[str, Any]], workers: int = WORKERS
+    name: str,
+    function: Callable[..., dict[str, Any]],
+    jobs: list[dict[str, Any]],
+    workers: int = WORKERS,
 ) -> list[dict[str, Any]]:
     """Results of ``function(**job)`` in the order of the jobs.
 

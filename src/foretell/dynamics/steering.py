@@ -260,7 +260,8 @@ class _Runner:
         )
         held = bool(getattr(self.model, "residuals_held_back_", self._errors is not None))
         return SteeringPlan(
-            conditions, np.asarray(self.times, dtype=np.float64), planned, forecast, low, high, kept, kept_untouched, breach,
+            conditions, np.asarray(self.times, dtype=np.float64), planned, forecast, low, high,
+            kept, kept_untouched, breach,
             0 if runs is None else n_runs, held,
         )  # fmt: skip
 
