@@ -54,20 +54,16 @@ def _linear(seen: Evidence) -> str:
     return _map(seen)
 
 
-def _trained(seen: Evidence) -> str:
-    return _linear(seen) or ("there are too few rows for a network" if seen.is_short else "")
-
-
-def _jumping(seen: Evidence) -> str:
-    if not seen.has_jumps:
-        return "nothing jumps"
+def _large(seen: Evidence) -> str:
     return "there are too few rows for a network" if seen.is_short else ""
 
 
-def _drawn(seen: Evidence) -> str:
-    if seen.is_driven:
-        return "it draws what comes next at random, and a run has to follow the inputs"
-    return ""
+def _trained(seen: Evidence) -> str:
+    return _linear(seen) or _large(seen)
+
+
+def _jumping(seen: Evidence) -> str:
+    return _large(seen) if seen.has_jumps else "nothing jumps"
 
 
 # From the simplest to the most complex. cplrnn and alrnn are of one size; cplrnn can be solved for
@@ -76,10 +72,10 @@ CANDIDATES = (
     Candidate("edmdc", _linear),
     Candidate("cplrnn", lambda seen: ""),
     Candidate("alrnn", _map),
-    Candidate("analogue", _drawn),
-    Candidate("gaussian", _drawn, "torch"),
+    Candidate("analogue", lambda seen: ""),
+    Candidate("gaussian", _large, "torch"),
     Candidate("koopman", _trained, "torch"),
-    Candidate("lifting", _drawn, "torch"),
+    Candidate("lifting", _large, "torch"),
     Candidate("hybrid", _jumping, "torch"),
 )
 
