@@ -60,15 +60,16 @@ class TriedLearner:
     Attributes
     ----------
     score, low, high : float
-        Lower is better, with its 90 % interval; infinite where it could not be fitted.
+        Lower is better, with one standard error to both sides; infinite where it was not fitted.
     worse_by, less, more : float
-        Difference to the best one, with its 90 % interval on the same stretches.
+        Difference to the best one, with its interval of one standard error on the same
+        stretches.
     seconds : float
         CPU time.
     note : str
         Why it could not be fitted.
     as_good : bool
-        Not worse than the best one beyond the noise.
+        Not worse than the best one by more than one standard error.
     """
 
     name: str

@@ -34,7 +34,7 @@ from foretell.dynamics.model import Model
 Array = NDArray[np.float64]
 
 _DRAWS = 400
-_LEVEL = 0.9  # of the intervals
+_LEVEL = 0.68  # of the intervals: one standard error
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,10 @@ class Tried:
     name : str
         Key of the candidate.
     score, low, high : float
-        Lower is better, with its 90 % interval over blocks; infinite where it failed.
+        Lower is better, with one standard error to both sides; infinite where it failed.
     worse_by : tuple of float
-        By how much it is worse than the best, and the 90 % interval of that, on the same blocks.
+        By how much it is worse than the best, and one standard error to both sides of that, on
+        the same blocks.
     seconds : float
         CPU time of fit and runs.
     note : str
@@ -65,7 +66,7 @@ class Tried:
 
     @property
     def as_good(self) -> bool:
-        """Whether it is not worse than the best beyond the noise."""
+        """Whether it is not worse than the best by more than one standard error."""
         return bool(np.isfinite(self.score) and self.worse_by[1] <= 0)
 
 

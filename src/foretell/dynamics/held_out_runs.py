@@ -171,9 +171,11 @@ def _scale(train: Trajectories) -> tuple[Array, Array]:
 
 def _blocks(test: Trajectories) -> list[Trajectories]:
     """Stretches of equal length, each beginning at a complete row."""
+    longest = max(t.size for t in test.times)
     length = max(test.n_samples // _BLOCKS, _SHORTEST)
-    if test.controls is not None:
-        longest = max(t.size for t in test.times)
+    if len(test) >= _FEWEST_BLOCKS:  # a run through a whole recording
+        length = max(length, longest)
+    elif test.controls is not None:
         length = max(length, min(_DRIVEN_SHORTEST, longest // _FEWEST_BLOCKS))
     blocks = []
     for n in range(len(test)):

@@ -217,19 +217,20 @@ def tried(study: Study) -> Table | None:
                 if item.worse_by
                 else "the best",
                 number(item.seconds, 2),
-                said or "worse, beyond the noise",
+                said or "worse",
             )
         )
     rows += [(name, "–", "–", "–", "–", f"left out: {why}") for name, why in found.left_out]
     columns = (
-        ("learner", "w"), ("score", "n"), ("90 % interval", "n"), ("worse than the best by", "n"),
-        ("CPU-s", "n"), ("", ""),
+        ("learner", "w"), ("score", "n"), ("± standard error", "n"),
+        ("worse than the best by", "n"), ("CPU-s", "n"), ("", ""),
     )  # fmt: skip
     return Table(
         columns,
         tuple(rows),
         "Learners that were tried",
         f"{found.shown} The score is the {found.measure}; lower is better. Each was fitted "
-        "briefly to the first part of the training data and compared on its rest.",
+        "briefly to the first part of the training data and compared on its rest; the first one "
+        "that is not worse than the best by more than one standard error is taken.",
         style="stack",
     )
