@@ -169,7 +169,7 @@ def klein(
     Examples
     --------
     >>> klein(3, 60, random_state=0)
-    JumpRecordings(3 recordings, 11 jumps)
+    JumpRecordings(3 recordings, 8 jumps)
     """
     v = _speed(speed)
 
@@ -207,7 +207,7 @@ def ball(
     Examples
     --------
     >>> ball(2, 100, random_state=0)
-    JumpRecordings(2 recordings, 7 jumps)
+    JumpRecordings(2 recordings, 9 jumps)
     """
     if not 0 < restitution <= 1 or not gravity > 0:
         raise ParameterError(
@@ -244,7 +244,7 @@ def box_ball(
     Examples
     --------
     >>> box_ball(2, 100, random_state=0)
-    JumpRecordings(2 recordings, 15 jumps)
+    JumpRecordings(2 recordings, 20 jumps)
     """
     rng = np.random.default_rng(random_state)
     low, high = [0.2, 0.2, 0.5, -1, -1, -1], [0.8, 0.8, 1.5, 1, 1, 1]
@@ -294,7 +294,7 @@ def lif_pair(
     Examples
     --------
     >>> lif_pair(2, 100, random_state=0)
-    JumpRecordings(2 recordings, 10 jumps)
+    JumpRecordings(2 recordings, 6 jumps)
     """
     I = np.array(drive, dtype=np.float64)  # noqa: E741  (the symbol of a current)
     if I.shape != (2,) or not (I > 1).all() or not 0 <= coupling < 1:

@@ -35,7 +35,7 @@ class ConvexReLURegressor(RegressorMixin, ConvexReLU):
     --------
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = np.abs(X[:, 0])
-    >>> model = ConvexReLURegressor(n_gates=16, beta=1.0, tol=0.01, random_state=0).fit(X, y)
+    >>> model = ConvexReLURegressor(n_gates=64, beta=1.0, tol=0.01, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
     """

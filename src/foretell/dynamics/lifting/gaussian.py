@@ -36,7 +36,7 @@ class GaussianTransition(NetworkSampler):
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
-    >>> model = GaussianTransition(width=16, max_steps=150, random_state=0)
+    >>> model = GaussianTransition(width=16, max_steps=400, random_state=0)
     >>> _ = model.fit_transitions(x, 0.5 * x + 0.1 * rng.normal(size=x.shape), np.arange(500))
     >>> bool(abs(model.sample_next([1.0], 500, 0).std() - 0.1) < 0.05)
     True

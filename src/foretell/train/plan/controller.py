@@ -60,9 +60,9 @@ class Assignment:
     >>> a
     Assignment(6 of 7 groups, 1.5 stacks each, 2 units moved, deeper)
     >>> a.units_of(1)[:3].tolist()
-    [[1, 0], [1, 1], [2, 0]]
-    >>> a.patch.tolist()  # both units of shard 2 at once, by its two other hosts
-    [0, 1, 0, 0, 0, 0, 1]
+    [[1, 0], [2, 0], [2, 1]]
+    >>> a.patch.tolist()  # the two units of the dead group at once, by hosts of their shards
+    [0, 1, 0, 1, 0, 0, 0]
     """
 
     owner: Index = field(repr=False)
@@ -130,7 +130,7 @@ class ReorderController:
     >>> alive = np.ones(600, dtype=bool)
     >>> alive[[7, 130, 131]] = False
     >>> controller.plan(alive)
-    Assignment(597 of 600 groups, 1.125 stacks each, 34 units moved, deeper)
+    Assignment(597 of 600 groups, 1.125 stacks each, 24 units moved, deeper)
     >>> alive[[8, 9]] = False
     >>> controller.plan(alive).phase
     'free'
