@@ -46,6 +46,13 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The blocks of one page go to one process: the later ones use what the first ones made."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 @pytest.fixture(autouse=True)
 def _docstring_examples_write_elsewhere(request, tmp_path, monkeypatch) -> None:
     if isinstance(request.node, DoctestItem):
