@@ -53,10 +53,12 @@ def test_short_recordings_and_ends_that_stand_still() -> None:
 @pytest.mark.parametrize(("n", "n_variables"), [(200_000, 1), (20_000, 12)])
 def test_long_recordings_cost_about_a_second(n: int, n_variables: int) -> None:
     data = wave(n, n_variables=n_variables)
-    like_the_end(wave(600), 1 / 3.0)  # compiled code is loaded
-    began = time.process_time()
-    assert like_the_end(data, 1 / 3.0) is not None
-    assert time.process_time() - began < 3.0  # 0.4 to 0.9 here
+    seconds = []
+    for _ in range(2):  # the first one may compile the search
+        began = time.process_time()
+        assert like_the_end(data, 1 / 3.0) is not None
+        seconds.append(time.process_time() - began)
+    assert min(seconds) < 3.0  # 0.4 to 0.9 here
 
 
 def test_the_section(fitted: tuple[Study, FitFolder]) -> None:
