@@ -10,10 +10,11 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-from foretell.converse.lookup.query import text_query
+from foretell.converse.lookup.query import Query, text_query
 from foretell.converse.lookup.store import DocumentStore
 from foretell.converse.lookup.tools import RESERVED
 from foretell.converse.lookup.trace import Trace
@@ -144,12 +145,9 @@ class LiveTurn:
         task.cancel()
 
     async def _work(self, out: Event, cancelled: threading.Event) -> None:
-        job = out["job"]
-        seconds = self._plan.timeout_s
-        if out["tool"] != RESERVED:
-            seconds = self._plan.tools[out["tool"]].timeout_s
+        job, seconds = out["job"], patience(self._plan, out)
         try:
-            value = await asyncio.wait_for(self._ask(out, cancelled), seconds)
+            value = await asyncio.wait_for(perform(self._plan, out, cancelled), seconds)
             self._report("work_done", {"job": job, "value": value})
         except TimeoutError:
             cancelled.set()
@@ -160,28 +158,10 @@ class LiveTurn:
         finally:
             self._tasks.pop(job, None)
 
-    async def _ask(self, out: Event, cancelled: threading.Event) -> Any:
-        if out["tool"] != RESERVED:
-            tool = self._plan.tools[out["tool"]]
-            return await _run(lambda: tool.call(out["text"], cancelled.is_set), tool.fn)
-        fetch = self._plan.retriever.fetch
-        if "id" in out.data:
-            return await _run(partial(fetch, out["id"]), fetch)
-        ids = out["ids"]
-        return {id: await _run(partial(fetch, id), fetch) for id in ids}
-
     async def _generate(self, out: Event) -> None:
-        """Ask for a better query; the plain one serves where that fails."""
         assert self._rewrite is not None
-        rewrite = self._rewrite
-        text = out["text"]
         try:
-            found = await asyncio.wait_for(
-                _run(lambda: rewrite(text), rewrite), self._plan.timeout_s
-            )
-            query = text_query(str(found)) or text_query(text)
-        except Exception:
-            query = text_query(text)
+            query = await better_query(self._rewrite, out["text"], self._plan.timeout_s)
         finally:
             self._tasks.pop(f"query {out['call']}", None)
         data = {"call": out["call"], "text": query.text, "weights": query.weights}
@@ -203,9 +183,38 @@ class LiveTurn:
             self._stop(job)
 
 
-async def _run(call: Callable[[], Any], of: Callable[..., Any]) -> Any:
+async def perform(
+    plan: LookupPlan, out: Event, cancelled: threading.Event, pool: Executor | None = None
+) -> Any:
+    """Do the work that a "work" event asks for; blocking parts in a thread of the pool."""
+    if out["tool"] != RESERVED:
+        tool = plan.tools[out["tool"]]
+        return await _run(lambda: tool.call(out["text"], cancelled.is_set), tool.fn, pool)
+    fetch = plan.retriever.fetch
+    if "id" in out.data:
+        return await _run(partial(fetch, out["id"]), fetch, pool)
+    return {id: await _run(partial(fetch, id), fetch, pool) for id in out["ids"]}
+
+
+def patience(plan: LookupPlan, out: Event) -> float:
+    """Seconds after which the work of a "work" event is given up."""
+    return plan.timeout_s if out["tool"] == RESERVED else plan.tools[out["tool"]].timeout_s
+
+
+async def better_query(
+    rewrite: Rewrite, text: str, seconds: float, pool: Executor | None = None
+) -> Query:
+    """Ask for a better query; the plain one serves where that fails."""
+    try:
+        found = await asyncio.wait_for(_run(lambda: rewrite(text), rewrite, pool), seconds)
+        return text_query(str(found)) or text_query(text)
+    except Exception:
+        return text_query(text)
+
+
+async def _run(call: Callable[[], Any], of: Callable[..., Any], pool: Executor | None) -> Any:
     """Call in the loop where it gives something to wait for, else in a thread."""
     if inspect.iscoroutinefunction(of):
         return await call()
-    found = await asyncio.to_thread(call)
+    found = await asyncio.get_running_loop().run_in_executor(pool, call)
     return await found if inspect.isawaitable(found) else found
