@@ -6,6 +6,7 @@ from foretell.core.clock import Clock, MonotonicClock, VirtualClock
 from foretell.core.errors import (
     ArtifactError,
     CapacityError,
+    ControllerError,
     DataError,
     ForetellError,
     ForetellWarning,
@@ -27,6 +28,7 @@ __all__ = [
     "ArtifactError",
     "CapacityError",
     "Clock",
+    "ControllerError",
     "DataError",
     "Event",
     "ForetellError",

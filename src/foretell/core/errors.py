@@ -7,6 +7,7 @@
     ├── ArtifactError             a model folder cannot be written or read (also an OSError)
     ├── CapacityError             a memory of fixed size has no room left (also a ValueError)
     ├── WipeoutError              failures took every copy of some data (also a RuntimeError)
+    ├── ControllerError           another rank failed, is missing or disagrees (also a RuntimeError)
     ├── NumericalError            a computation left its valid range (also an ArithmeticError)
     └── MissingExtraError         an optional dependency is not installed (also an ImportError)
 
@@ -58,6 +59,10 @@ class WipeoutError(ForetellError, RuntimeError):
             f"Every host of {len(shards)} shard{'s' * (len(shards) != 1)} failed ({shown}), so the "
             "batch cannot be completed. Restart all groups from the last checkpoint."
         )
+
+
+class ControllerError(ForetellError, RuntimeError):
+    """Another rank failed, is missing or wants something else; the message names the ranks."""
 
 
 class NumericalError(ForetellError, ArithmeticError):
