@@ -1,0 +1,1 @@
+"""Ask a folder of notes and a fitted model, by keyboard or voice."""

