@@ -1,34 +1,21 @@
-"""What the three learners trained by teacher forcing share: checks, fit, simulate, save, load.
+"""What the three learners trained by teacher forcing share: fit, predict, score, parts of a run.
 
 A learner says which kernel steps its state from sample to sample; the rest is here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import warnings
 from abc import abstractmethod
 from dataclasses import asdict
-from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
-from foretell.core import (
-    Artifact,
-    ArtifactError,
-    DataError,
-    ForetellWarning,
-    NotFittedError,
-    NumericalError,
-    ParameterError,
-    as_generator,
-)
-from foretell.data import Trajectories
+from foretell.core import DataError, ForetellWarning, as_generator
+from foretell.data import Scaler, Trajectories
 from foretell.dynamics.checks import (
     as_trajectories,
     check_arguments,
@@ -37,7 +24,6 @@ from foretell.dynamics.checks import (
     checked_starts,
     checked_times,
     point_out_gaps,
-    whole,
 )
 from foretell.dynamics.fitting import (
     OUT_OF_RANGE,
@@ -49,7 +35,7 @@ from foretell.dynamics.fitting import (
     Settings,
     train,
 )
-from foretell.dynamics.sequence_files import described, restore
+from foretell.dynamics.learner import Learner
 from foretell.dynamics.sequences import (
     Sequences,
     WindowSampler,
@@ -57,15 +43,18 @@ from foretell.dynamics.sequences import (
     decorrelation,
     hold_back,
 )
+from foretell.dynamics.training_state import History
 
 Array = NDArray[np.float64]
 
 
-class SequenceLearner(BaseEstimator):
+class SequenceLearner(Learner):
     """Base of the learners trained by teacher forcing; use CPLRNN, ALRNN or ReLUNeuralODE."""
 
-    citations: ClassVar[tuple[str, ...]] = ()
     continuous: ClassVar[bool] = True
+    fitted_mark = "theta_"
+    when_lost_at_once = "Ask for finer times, or train longer."
+    when_lost = "The fit is not bounded. Train longer or with another random_state."
 
     def __init__(
         self,
@@ -172,7 +161,7 @@ class SequenceLearner(BaseEstimator):
             kernel, layout, self._initial(layout, rng), sampler,
             FreeRunScore(validation_part, layout, int(self.warm_up)), settings, rng,
             on_step=on_step, checkpoint=checkpoint, resume=resume,
-            identity=self._identity(recordings, settings),
+            identity=self._identity(asdict(settings), recordings.fingerprint()),
         )  # fmt: skip
         self.scaler_ = scaler
         self.time_scale_ = scale
@@ -180,13 +169,7 @@ class SequenceLearner(BaseEstimator):
         self.history_ = trained.history
         self.best_step_, self.validation_score_ = trained.best_step, trained.best_score
         self.fit_seconds_ = trained.seconds
-        self.names_, self.units_ = trajectories.names, trajectories.units
-        self.control_names_, self.control_units_ = (
-            trajectories.control_names,
-            trajectories.control_units,
-        )
-        self.time_name_, self.time_unit_ = trajectories.time_name, trajectories.time_unit
-        self.fingerprint_ = recordings.fingerprint()
+        self._note(trajectories, recordings.fingerprint())
         self.adopt(layout, trained.theta)
         if not np.isfinite(trained.best_score):
             warnings.warn(
@@ -214,77 +197,6 @@ class SequenceLearner(BaseEstimator):
         self.A_, self.W_, self.h_, self.C_, self.L_ = (v.copy() for v in layout.views(theta))
 
     # ------------------------------------------------------------------ using
-    def simulate(
-        self,
-        x0: ArrayLike,
-        times: ArrayLike,
-        *,
-        controls: ArrayLike | None = None,
-        n_samples: int = 1,
-        random_state: int | np.random.Generator | None = None,
-    ) -> Trajectories:
-        """Run freely, without data, from one or several starts.
-
-        Parameters
-        ----------
-        x0 : array (N,) or (B, N)
-            Observed state at ``times[0]``, in data units.
-        times : array (T,)
-            Increasing stamps, in data time.
-        controls : array (T, K), optional
-            Inputs; row k holds from ``times[k]`` to ``times[k + 1]``. Needed when the model was
-            fitted with controls.
-        n_samples : int
-            Copies of each start; they are equal, since the model has no noise.
-        random_state : int, Generator or None
-            Accepted for the interface; there is nothing random.
-
-        Returns
-        -------
-        Trajectories
-            B * n_samples recordings. One that leaves the range of the model ends there, with a
-            warning.
-
-        Raises
-        ------
-        ParameterError
-            The start, the times or the controls do not fit the model.
-        NumericalError
-            A run leaves the range of the model at once.
-        """
-        if not whole(n_samples, 1):
-            raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
-        stamps, given, runs = self._free_runs(x0, times, controls)
-        recordings: list[Array] = []
-        for run in runs:
-            fine = np.isfinite(run).all(axis=1)
-            reached = len(run) if fine.all() else int(fine.argmin())
-            if reached < 2:
-                raise NumericalError(
-                    "a free run leaves the range of the model before the second of the times "
-                    f"({stamps[1]:.6g}), so there is nothing to return. Ask for finer times, or "
-                    "train longer."
-                )
-            if reached < len(run):
-                warnings.warn(
-                    f"a free run left the range of the model at {stamps[reached]:.6g} and ends "
-                    "there; the fit is not bounded. Train longer or with another random_state.",
-                    ForetellWarning,
-                    stacklevel=2,
-                )
-            recordings += [run[:reached]] * int(n_samples)
-        return Trajectories.from_arrays(
-            recordings,
-            [stamps[: len(run)] for run in recordings],
-            controls=None if given is None else [given[: len(run)] for run in recordings],
-            names=self.names_,
-            units=self.units_,
-            control_names=self.control_names_ if given is not None else None,
-            control_units=self.control_units_ if given is not None else None,
-            time_name=self.time_name_,
-            time_unit=self.time_unit_,
-        )
-
     def predict(
         self, X0: ArrayLike, times: ArrayLike, *, controls: ArrayLike | None = None
     ) -> Array:
@@ -343,28 +255,27 @@ class SequenceLearner(BaseEstimator):
         return FreeRunScore(sequences, self.layout_)(kernel, self.theta_)
 
     # ------------------------------------------------------------------ keeping
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model folder (``model.json`` and ``weights.safetensors``)."""
-        self._check_fitted()
-        return described(self).save(path)
+    def _kept(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {"theta": self.theta_}, {
+            "time_scale": self.time_scale_,
+            "forcing_interval": self.forcing_interval_,
+            "best_step": self.best_step_,
+            "validation_score": repr(float(self.validation_score_)),
+            "fit_seconds": self.fit_seconds_,
+            "scaler": self.scaler_.to_dict(),
+            "history": self.history_.to_dict(),
+            "layout": asdict(self.layout_),
+        }
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a folder that ``save`` wrote."""
-        return cls.from_artifact(Artifact.open(path, classes=[cls.__name__]))
-
-    @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        """The model that an opened artefact describes."""
-        try:
-            model = cls(**artifact.parameters)
-            restore(model, artifact)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"the folder does not describe a {cls.__name__} of this version: {error}. Update "
-                "foretell, or fit and save the model again."
-            ) from error
-        return model
+    def _take_over(self, arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> None:
+        self.time_scale_ = fields["time_scale"]
+        self.forcing_interval_ = fields["forcing_interval"]
+        self.best_step_ = fields["best_step"]
+        self.validation_score_ = float(fields["validation_score"])
+        self.fit_seconds_ = fields["fit_seconds"]
+        self.scaler_ = Scaler.from_dict(fields["scaler"])
+        self.history_ = History.from_dict(fields["history"])
+        self.adopt(Layout(**fields["layout"]), arrays["theta"])
 
     # ------------------------------------------------------------------ for the learners
     @abstractmethod
@@ -429,13 +340,6 @@ class SequenceLearner(BaseEstimator):
         return states
 
     # ------------------------------------------------------------------ checks
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "theta_"):
-            raise NotFittedError(
-                f"this {type(self).__name__} has not learned anything yet. "
-                "Call fit(recordings) first, or open a saved one with load(path)."
-            )
-
     def _check_parameters(self, trajectories: Trajectories) -> None:
         check_arguments(self, trajectories)
         point_out_gaps(trajectories)
@@ -446,24 +350,6 @@ class SequenceLearner(BaseEstimator):
         return int(np.clip(decorrelation(sequences), 2, max(length // 2, 1)))
 
     def _known_sequences(self, trajectories: Trajectories) -> Sequences:
-        if trajectories.n_variables != self.n_features_in_:
-            raise DataError(
-                f"the recordings have {trajectories.n_variables} variables "
-                f"({', '.join(trajectories.names)}); the model knows {self.n_features_in_} "
-                f"({', '.join(self.names_)})."
-            )
-        if trajectories.n_controls != len(self.control_names_):
-            raise DataError(
-                f"the recordings have {trajectories.n_controls} controls; the model was fitted "
-                f"with {len(self.control_names_)}."
-            )
+        self._check_columns(trajectories)
         prepared = self._prepare(trajectories, self.time_scale_)
         return self._sequences(self.scaler_.transform(prepared), self.time_scale_)
-
-    def _identity(self, trajectories: Trajectories, settings: Settings) -> str:
-        content = json.dumps(
-            [type(self).__name__, self.get_params(), asdict(settings), trajectories.fingerprint()],
-            sort_keys=True,
-            default=str,
-        )
-        return hashlib.sha256(content.encode()).hexdigest()

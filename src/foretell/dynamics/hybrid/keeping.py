@@ -1,30 +1,24 @@
-"""Save and open a HybridLatentODE, and name a training by its data and settings."""
+"""A HybridLatentODE as arrays and JSON values, and the settings of its training."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from foretell.core import Artifact, ArtifactError
-from foretell.data import Scaler, Trajectories
+from foretell.data import Scaler
 from foretell.dynamics.hybrid.arguments import merged_weights
 from foretell.dynamics.hybrid.columns import Columns
 from foretell.dynamics.hybrid.latent_model import Shape
-from foretell.dynamics.hybrid.preparation import Prepared
 from foretell.dynamics.hybrid.seams import LatentRank, SeamGaps
 from foretell.dynamics.hybrid.settings import Settings
 from foretell.dynamics.hybrid.windows import Jumps
 from foretell.dynamics.training_state import History
 
 _SEQUENCES = ("horizons", "angle_columns", "quaternion_columns")
-_PLAIN = (
-    "time_scale", "best_step", "fit_seconds", "time_name", "time_unit", "fingerprint",
-)  # fmt: skip
-_TUPLES = ("control_names", "control_units")
+_PLAIN = ("time_scale", "best_step", "fit_seconds")
 
 
 def settings_of(learner: Any) -> Settings:
@@ -48,27 +42,10 @@ def settings_of(learner: Any) -> Settings:
     )
 
 
-def identity(learner: Any, recordings: Trajectories, prepared: Prepared, rates: Any) -> str:
-    """A hash of data and settings; a checkpoint of another one is refused."""
-    digest = hashlib.sha256(
-        json.dumps(
-            [type(learner).__name__, learner.get_params(), recordings.fingerprint()],
-            sort_keys=True, default=str,
-        ).encode()
-    )  # fmt: skip
-    for flags in prepared.jumps.flags:
-        digest.update(flags.tobytes())
-    for rate in rates or ():
-        digest.update(np.ascontiguousarray(rate, dtype=np.float64).tobytes())
-    return digest.hexdigest()
-
-
-def artifact_of(model: Any) -> Artifact:
-    """The fitted model as a folder's content."""
+def kept(model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Arrays and JSON values of a fitted model."""
     fields: dict[str, Any] = {name: getattr(model, f"{name}_") for name in _PLAIN}
-    fields |= {name: list(getattr(model, f"{name}_")) for name in _TUPLES}
     fields |= {
-        "names": list(model.names_),
         "validation_score": repr(float(model.validation_score_)),
         "scaler": model.scaler_.to_dict(),
         "history": model.history_.to_dict(),
@@ -85,53 +62,33 @@ def artifact_of(model: Any) -> Artifact:
     arrays["jump_counts"] = np.array([f.size for f in model.jumps_.flags], dtype=np.int64)
     arrays["jump_flags"] = np.concatenate(model.jumps_.flags).astype(np.uint8)
     arrays["jump_residuals"] = np.concatenate(model.jumps_.residuals)
-    return Artifact(
-        model_class=type(model).__name__,
-        arrays=arrays,
-        parameters=model.get_params(),
-        fields=fields,
-        units=dict(zip(model.names_, model.units_, strict=True)),
-        data_fingerprint=model.fingerprint_,
-        citations=model.citations,
-    )
+    return arrays, fields
 
 
-def restore(cls: type[Any], artifact: Artifact) -> Any:
-    """The model that a folder describes."""
-    try:
-        parameters = {
-            k: _tuples(v) if k in _SEQUENCES else v for k, v in artifact.parameters.items()
-        }
-        model = cls(**parameters)
-        fields: dict[str, Any] = dict(artifact.fields)
-        for name in _PLAIN:
-            setattr(model, f"{name}_", fields[name])
-        for name in _TUPLES:
-            setattr(model, f"{name}_", tuple(fields[name]))
-        model.names_ = tuple(fields["names"])
-        model.units_ = tuple(artifact.units[name] for name in model.names_)
-        model.validation_score_ = float(fields["validation_score"])
-        model.scaler_ = Scaler.from_dict(fields["scaler"])
-        model.history_ = History.from_dict(fields["history"])
-        model.columns_ = Columns.from_dict(fields["columns"])
-        model.seams_ = SeamGaps.from_dict(fields["seams"])
-        model.latent_rank_ = LatentRank.from_dict(fields["latent_rank"])
-        arrays = artifact.arrays
-        model.low_, model.high_ = arrays["low"], arrays["high"]
-        model.seam_pairs_ = _under(arrays, "seam.")
-        ends = np.cumsum(arrays["jump_counts"])[:-1]
-        model.jumps_ = Jumps(
-            tuple(np.split(arrays["jump_flags"].astype(bool), ends)), fields["jump_threshold"],
-            tuple(np.split(arrays["jump_residuals"], ends)),
-        )  # fmt: skip
-        shape = {**fields["shape"], "heads": tuple(fields["shape"]["heads"])}
-        model._adopt(Shape(**shape), _under(arrays, "networks."), fields["head"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(
-            f"the folder does not describe a {cls.__name__} of this version: {error}. Update "
-            "foretell, or fit and save the model again."
-        ) from error
-    return model
+def arguments(parameters: Any) -> dict[str, Any]:
+    """Constructor arguments from their JSON form."""
+    return {k: _tuples(v) if k in _SEQUENCES else v for k, v in parameters.items()}
+
+
+def take_over(model: Any, arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> None:
+    """Fill an unfitted model with what ``kept`` gave."""
+    for name in _PLAIN:
+        setattr(model, f"{name}_", fields[name])
+    model.validation_score_ = float(fields["validation_score"])
+    model.scaler_ = Scaler.from_dict(fields["scaler"])
+    model.history_ = History.from_dict(fields["history"])
+    model.columns_ = Columns.from_dict(fields["columns"])
+    model.seams_ = SeamGaps.from_dict(fields["seams"])
+    model.latent_rank_ = LatentRank.from_dict(fields["latent_rank"])
+    model.low_, model.high_ = arrays["low"], arrays["high"]
+    model.seam_pairs_ = _under(arrays, "seam.")
+    ends = np.cumsum(arrays["jump_counts"])[:-1]
+    model.jumps_ = Jumps(
+        tuple(np.split(arrays["jump_flags"].astype(bool), ends)), fields["jump_threshold"],
+        tuple(np.split(arrays["jump_residuals"], ends)),
+    )  # fmt: skip
+    shape = {**fields["shape"], "heads": tuple(fields["shape"]["heads"])}
+    model._adopt(Shape(**shape), _under(arrays, "networks."), fields["head"])
 
 
 def _under(arrays: Any, prefix: str) -> dict[str, Any]:

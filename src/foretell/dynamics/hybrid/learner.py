@@ -20,32 +20,15 @@ Legend: N observed variables, n columns (angles as sine and cosine), m latent, K
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
-from foretell.core import (
-    Artifact,
-    DataError,
-    ForetellWarning,
-    NotFittedError,
-    NumericalError,
-    ParameterError,
-)
+from foretell.core import DataError
 from foretell.data import Trajectories
-from foretell.dynamics.checks import (
-    as_trajectories,
-    checked_controls,
-    checked_starts,
-    checked_times,
-    point_out_gaps,
-    whole,
-)
+from foretell.dynamics.checks import as_trajectories, point_out_gaps
 from foretell.dynamics.hybrid import keeping
 from foretell.dynamics.hybrid.arguments import (
     check_arguments,
@@ -53,22 +36,17 @@ from foretell.dynamics.hybrid.arguments import (
     check_jump_index,
     check_latent_dim,
 )
-from foretell.dynamics.hybrid.columns import Columns, column_trajectories, read_columns
+from foretell.dynamics.hybrid.columns import Columns, read_columns
 from foretell.dynamics.hybrid.latent_model import LatentModel, Shape
-from foretell.dynamics.hybrid.preparation import LONGER, Prepared, as_sequences, prepare
+from foretell.dynamics.hybrid.preparation import LONGER, prepare, remark_on_jumps
 from foretell.dynamics.hybrid.reading import HybridReading
 from foretell.dynamics.hybrid.scoring import FreeRuns
 from foretell.dynamics.sequences import Sequences
 from foretell.dynamics.training_state import History
 from foretell.train.loop import OnStep
 
-Array = NDArray[np.float64]
 
-OUT_OF_RANGE = 1e6  # of a latent coordinate
-MANY_JUMPS = 0.15  # share of the steps that is suspicious
-
-
-class HybridLatentODE(HybridReading, BaseEstimator):
+class HybridLatentODE(HybridReading):
     """Latent neural ODE of a system that flows and jumps; no modes, guards or events are given.
 
     Parameters
@@ -143,6 +121,7 @@ class HybridLatentODE(HybridReading, BaseEstimator):
 
     citations: ClassVar[tuple[str, ...]] = ("hybrid-latent-ode", "hybrifold")
     continuous: ClassVar[bool] = True
+    fitted_mark = "model_"
 
     def __init__(
         self,
@@ -245,12 +224,10 @@ class HybridLatentODE(HybridReading, BaseEstimator):
         columns = read_columns(recordings, self.angle_columns, self.quaternion_columns)
         latent = check_latent_dim(self, columns)
         point_out_gaps(recordings)
-        prepared = prepare(
-            recordings, columns, self,
-            check_jump_index(jump_index, recordings),
-            check_derivatives(derivatives, recordings),
-        )  # fmt: skip
-        _remark_on_jumps(prepared)
+        index = check_jump_index(jump_index, recordings)
+        rates = check_derivatives(derivatives, recordings)
+        prepared = prepare(recordings, columns, self, index, rates)
+        remark_on_jumps(prepared.jumps)
         shape = self._shape(columns, recordings.n_controls, latent)
         settings = keeping.settings_of(self)
         from foretell.dynamics.hybrid.training import train_networks
@@ -258,17 +235,15 @@ class HybridLatentODE(HybridReading, BaseEstimator):
         trained = train_networks(
             shape, prepared.drawer, prepared.free_runs, settings, on_step=on_step,
             checkpoint=checkpoint, resume=resume, warm=derivatives is not None,
-            identity=keeping.identity(self, recordings, prepared, derivatives),
+            identity=self._identity(
+                recordings.fingerprint(), arrays=[*prepared.jumps.flags, *(rates or ())]
+            ),
         )  # fmt: skip
         self.columns_, self.scaler_ = columns, prepared.scaler
         self.time_scale_ = prepared.time_scale
         self.low_, self.high_ = prepared.low, prepared.high
         self.jumps_ = prepared.jumps
-        self.names_, self.units_ = recordings.names, recordings.units
-        self.control_names_ = recordings.control_names
-        self.control_units_ = recordings.control_units
-        self.time_name_, self.time_unit_ = recordings.time_name, recordings.time_unit
-        self.fingerprint_ = recordings.fingerprint()
+        self._note(recordings)
         run = trained.run
         self.history_ = History(run.steps, run.losses, run.scores, run.skipped)
         self.best_step_, self.validation_score_ = run.best_step, trained.score
@@ -294,135 +269,6 @@ class HybridLatentODE(HybridReading, BaseEstimator):
         self.model_ = LatentModel(shape, arrays, head)
 
     # ------------------------------------------------------------------ using
-    def simulate(
-        self,
-        x0: ArrayLike,
-        times: ArrayLike,
-        *,
-        controls: ArrayLike | None = None,
-        n_samples: int = 1,
-        random_state: int | np.random.Generator | None = None,
-    ) -> Trajectories:
-        """Run freely, without data, from one or several starts.
-
-        Parameters
-        ----------
-        x0 : array (N,) or (B, N)
-            Observed state at ``times[0]``, in data units.
-        times : array (T,)
-            Increasing stamps, in data time.
-        controls : array (T, K), optional
-            Inputs; row k holds from ``times[k]`` to ``times[k + 1]``.
-        n_samples : int
-            Copies of each start; they are equal, since the model has no noise.
-        random_state : int, Generator or None
-            Accepted for the interface; there is nothing random.
-
-        Returns
-        -------
-        Trajectories
-            B * n_samples recordings. One that leaves the range of the model ends there, with a
-            warning.
-
-        Raises
-        ------
-        ParameterError
-            The start, the times or the controls do not fit the model.
-        NumericalError
-            A run leaves the range of the model at once.
-        """
-        if not whole(n_samples, 1):
-            raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
-        stamps, given, runs = self._free_runs(x0, times, controls)
-        recordings: list[Array] = []
-        for run in runs:
-            fine = np.isfinite(run).all(axis=1)
-            reached = len(run) if fine.all() else int(fine.argmin())
-            if reached < 2:
-                raise NumericalError(
-                    "a free run leaves the range of the model before the second of the times "
-                    f"({stamps[1]:.6g}), so there is nothing to return. Start within the range of "
-                    "the recordings, or train longer."
-                )
-            if reached < len(run):
-                warnings.warn(
-                    f"a free run left the range of the model at {stamps[reached]:.6g} and ends "
-                    "there. Train longer, or with longer horizons.",
-                    ForetellWarning,
-                    stacklevel=2,
-                )
-            recordings += [run[:reached]] * int(n_samples)
-        return Trajectories.from_arrays(
-            recordings,
-            [stamps[: len(run)] for run in recordings],
-            controls=None if given is None else [given[: len(run)] for run in recordings],
-            names=self.names_,
-            units=self.units_,
-            control_names=self.control_names_ if given is not None else None,
-            control_units=self.control_units_ if given is not None else None,
-            time_name=self.time_name_,
-            time_unit=self.time_unit_,
-        )
-
-    def predict(
-        self,
-        X0: ArrayLike,
-        times: ArrayLike,
-        *,
-        controls: ArrayLike | None = None,
-        reencode_every: int | None = None,
-    ) -> Array:
-        """Values (B, T, N) of free runs from X0 (B, N); NaN where a run escaped.
-
-        ``reencode_every`` encodes what was decoded every so many samples. A run encodes once and
-        never again without it: beside a jump a decoded state may land on the wrong side.
-        """
-        if reencode_every is not None and not whole(reencode_every, 1):
-            raise ParameterError(
-                f"reencode_every={reencode_every!r}; needed is a whole number >= 1, or None."
-            )
-        return self._free_runs(X0, times, controls, reencode_every)[2]
-
-    def encode(self, X: ArrayLike) -> Array:
-        """Latent states (..., m) of observed states (..., N) in data units."""
-        self._check_fitted()
-        values = np.asarray(X, dtype=np.float64)
-        if values.shape[-1:] != (self.n_features_in_,):
-            raise ParameterError(
-                f"X has shape {values.shape}; needed is (..., {self.n_features_in_})."
-            )
-        flat = values.reshape(-1, self.n_features_in_)
-        signed = np.concatenate([self.columns_.aligned(row[None]) for row in flat])
-        z = self.model_.encode(self.scaler_.transform_values(self.columns_.spread(signed)))
-        return z.reshape(*values.shape[:-1], -1)
-
-    def decode(self, z: ArrayLike, *, return_heads: bool = False) -> Array | tuple[Array, Array]:
-        """Observed states (..., N) of latent states (..., m).
-
-        With ``return_heads`` also the candidates (..., J, N) of all heads come back: first the
-        state of the best head, then the candidates.
-        """
-        self._check_fitted()
-        latent = np.asarray(z, dtype=np.float64)
-        best = self._to_data(self.model_.decode(latent))
-        if not return_heads:
-            return best
-        return best, self._to_data(self.model_.heads(latent)[0])
-
-    def vector_field(self, states: ArrayLike, control: ArrayLike | None = None) -> Array:
-        """Velocity (..., m) at latent states (..., m), per data time.
-
-        ``control`` (K,) is in data units; without it the mean input acts.
-        """
-        self._check_fitted()
-        z = np.asarray(states, dtype=np.float64)
-        u = None
-        if self.shape_.n_controls:
-            mean = np.zeros(self.shape_.n_controls)
-            u = mean if control is None else self.scaler_.transform_controls(control)
-            u = np.broadcast_to(u, (*z.shape[:-1], mean.size))
-        return self.model_.velocity(z, u) / self.time_scale_
-
     def score(self, X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> float:
         """How well long free runs follow recordings: higher is better, 0 is perfect.
 
@@ -441,121 +287,18 @@ class HybridLatentODE(HybridReading, BaseEstimator):
         return -float(np.sqrt(runs.error(self.model_)))
 
     # ------------------------------------------------------------------ keeping
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model folder (``model.json`` and ``weights.safetensors``)."""
-        self._check_fitted()
-        return keeping.artifact_of(self).save(path)
-
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a folder that ``save`` wrote."""
-        return cls.from_artifact(Artifact.open(path, classes=[cls.__name__]))
+    def _arguments(cls, parameters: Any) -> dict[str, Any]:
+        return keeping.arguments(parameters)
 
-    @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        """The model that an opened artefact describes."""
-        model: Self = keeping.restore(cls, artifact)
-        return model
+    def _kept(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return keeping.kept(self)
 
-    # ------------------------------------------------------------------ parts
-    def sequences(self, recordings: Trajectories) -> Sequences:
-        """Recordings as the networks see them: standardised columns in model time."""
-        self._check_fitted()
-        if recordings.names != self.names_ and recordings.n_variables != len(self.names_):
-            raise DataError(
-                f"the recordings have {recordings.n_variables} variables "
-                f"({', '.join(recordings.names)}); the model knows {len(self.names_)} "
-                f"({', '.join(self.names_)})."
-            )
-        if recordings.n_controls != len(self.control_names_):
-            raise DataError(
-                f"the recordings have {recordings.n_controls} controls; the model was fitted "
-                f"with {len(self.control_names_)}."
-            )
-        scaled = self.scaler_.transform(column_trajectories(recordings, self.columns_))
-        return as_sequences(scaled, self.time_scale_)
+    def _take_over(self, arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> None:
+        keeping.take_over(self, arrays, fields)
 
     def _runs(self, sequences: Sequences) -> FreeRuns:
         length = LONGER * max(self.horizons)
         return FreeRuns(
             sequences, length, int(self.substeps), self.low_, self.high_, self.seam_pairs_
-        )
-
-    def _free_runs(
-        self,
-        x0: ArrayLike,
-        times: ArrayLike,
-        controls: ArrayLike | None,
-        reencode_every: int | None = None,
-    ) -> tuple[Array, Array | None, Array]:
-        """Checked stamps and controls, and values (B, T, N) in data units, NaN from an escape."""
-        self._check_fitted()
-        stamps = checked_times(times)
-        starts = checked_starts(x0, self.names_)
-        u = checked_controls(controls, stamps.size, self.control_names_)
-        z = self._latent_runs(starts, stamps, u, reencode_every)
-        outside = np.asarray(~(np.abs(z) < OUT_OF_RANGE).all(axis=2))
-        values = self._to_data(self.model_.decode(np.where(outside[..., None], 0.0, z)))
-        for b, start in enumerate(starts):
-            values[b] = self.columns_.aligned(values[b], start)
-        values[np.logical_or.accumulate(outside, axis=1)] = np.nan
-        values[:, 0] = starts
-        return stamps, u, values
-
-    def _latent_runs(
-        self, starts: Array, stamps: Array, u: Array | None, reencode_every: int | None = None
-    ) -> Array:
-        """Latent states (B, T, m) of free runs, not finite after an escape."""
-        T = stamps.size - 1
-        dt = np.broadcast_to(np.diff(stamps) / self.time_scale_, (len(starts), T))
-        held = None
-        if u is not None:
-            scaled = self.scaler_.transform_controls(u)[:-1]
-            held = np.broadcast_to(scaled, (len(starts), *scaled.shape))
-        z = np.empty((len(starts), T + 1, self.shape_.n_latent))
-        z[:, 0] = self.encode(starts)
-        block = T if reencode_every is None else int(reencode_every)
-        for begin in range(0, T, block):
-            part = slice(begin, min(begin + block, T))
-            start = z[:, begin]
-            if begin:
-                start = self.model_.encode(self._clipped(self.model_.decode(start)))
-            run = self.model_.roll_out(
-                start, dt[:, part], None if held is None else held[:, part], int(self.substeps)
-            )
-            z[:, begin + 1 : part.stop + 1] = run[:, 1:]
-        return z
-
-    def _clipped(self, columns: Array) -> Array:
-        return np.clip(columns, self.low_, self.high_)
-
-    def _to_data(self, columns: Array) -> Array:
-        """Observed values of standardised columns, clipped to the range of the recordings."""
-        return self.columns_.gather(self.scaler_.inverse_values(self._clipped(columns)))
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "model_"):
-            raise NotFittedError(
-                f"this {type(self).__name__} has not learned anything yet. "
-                "Call fit(recordings) first, or open a saved one with load(path)."
-            )
-
-
-def _remark_on_jumps(prepared: Prepared) -> None:
-    jumps = prepared.jumps
-    if jumps.n_jumps == 0:
-        warnings.warn(
-            "no jumps found in the recordings, so a plain neural ODE may do as well (and CPLRNN "
-            "can be analysed). Lower jump_threshold="
-            f"{jumps.threshold:.3g} (standard deviations) if you know that there are some.",
-            ForetellWarning,
-            stacklevel=3,
-        )
-    elif jumps.share > MANY_JUMPS:
-        warnings.warn(
-            f"{jumps.share:.0%} of the steps count as jumps, more than {MANY_JUMPS:.0%}: the "
-            "sampling may be too coarse for the motion, or the noise too large. Sample faster, or "
-            f"raise jump_threshold={jumps.threshold:.3g} (standard deviations).",
-            ForetellWarning,
-            stacklevel=3,
         )

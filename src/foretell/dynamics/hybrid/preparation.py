@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core import DataError
+from foretell.core import DataError, ForetellWarning
 from foretell.data import Scaler, Trajectories
 from foretell.dynamics.hybrid.columns import Columns, column_trajectories
 from foretell.dynamics.hybrid.scoring import FreeRuns
@@ -25,6 +26,7 @@ from foretell.dynamics.sequences import Sequences
 Array = NDArray[np.float64]
 
 LONGER = 4  # a free run is so many times longer than the longest rollout of the training
+MANY_JUMPS = 0.15  # share of the steps that is suspicious
 _ROOM = 0.05  # share of the range of the recordings by which predictions may leave it
 
 
@@ -121,3 +123,23 @@ def _range(sequences: Sequences) -> tuple[Array, Array]:
     high = np.max([np.nanmax(v, axis=0) for v in sequences.values], axis=0)
     room = _ROOM * (high - low)
     return low - room, high + room
+
+
+def remark_on_jumps(jumps: Jumps) -> None:
+    """Warn of recordings without jumps, and of those with suspiciously many."""
+    if jumps.n_jumps == 0:
+        warnings.warn(
+            "no jumps found in the recordings, so a plain neural ODE may do as well (and CPLRNN "
+            "can be analysed). Lower jump_threshold="
+            f"{jumps.threshold:.3g} (standard deviations) if you know that there are some.",
+            ForetellWarning,
+            stacklevel=3,
+        )
+    elif jumps.share > MANY_JUMPS:
+        warnings.warn(
+            f"{jumps.share:.0%} of the steps count as jumps, more than {MANY_JUMPS:.0%}: the "
+            "sampling may be too coarse for the motion, or the noise too large. Sample faster, or "
+            f"raise jump_threshold={jumps.threshold:.3g} (standard deviations).",
+            ForetellWarning,
+            stacklevel=3,
+        )

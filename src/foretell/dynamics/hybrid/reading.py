@@ -24,6 +24,7 @@ from foretell.dynamics.hybrid.guards import (
     need_heads,
     read_guards,
 )
+from foretell.dynamics.hybrid.running import HybridRuns
 from foretell.dynamics.hybrid.seams import (
     LatentRank,
     SeamGaps,
@@ -31,13 +32,10 @@ from foretell.dynamics.hybrid.seams import (
     measured_gaps,
 )
 from foretell.dynamics.hybrid.windows import residuals
-from foretell.dynamics.sequences import Sequences, complete_rows
+from foretell.dynamics.sequences import complete_rows
 from foretell.solve.piecewise import LimitCycle, PiecewiseLinearField, limit_cycles
 
 if TYPE_CHECKING:
-    from foretell.data import Scaler
-    from foretell.dynamics.hybrid.columns import Columns
-    from foretell.dynamics.hybrid.latent_model import LatentModel
     from foretell.dynamics.hybrid.preparation import Prepared
     from foretell.dynamics.hybrid.topology import Betti
     from foretell.dynamics.hybrid.windows import Jumps
@@ -47,32 +45,13 @@ Array = NDArray[np.float64]
 _SMALL_JUMP = 0.25  # of the small jumps of the recordings: less is a change of head without a jump
 
 
-class HybridReading:
+class HybridReading(HybridRuns):
     """Questions to a fitted model about jumps and the shape of the latent space."""
 
-    if TYPE_CHECKING:
-        columns_: Columns
-        scaler_: Scaler
-        model_: LatentModel
-        jumps_: Jumps
-        seams_: SeamGaps
-        latent_rank_: LatentRank
-        seam_pairs_: dict[str, Array]
-        time_scale_: float
-        names_: tuple[str, ...]
-        control_names_: tuple[str, ...]
-        substeps: int
-
-        def _check_fitted(self) -> None: ...
-        def _to_data(self, columns: Array) -> Array: ...
-        def _latent_runs(self, starts: Array, stamps: Array, u: Array | None) -> Array: ...
-        def encode(self, X: ArrayLike) -> Array:
-            """Latent states."""
-            ...
-
-        def sequences(self, recordings: Trajectories) -> Sequences:
-            """Standardised columns."""
-            ...
+    jumps_: Jumps
+    seams_: SeamGaps
+    latent_rank_: LatentRank
+    seam_pairs_: dict[str, Array]
 
     def _read_seams(self, prepared: Prepared) -> None:
         """Gaps at held-out jumps and the rank of the encoder; warn of a collapsed one."""
