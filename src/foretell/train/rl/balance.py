@@ -80,9 +80,9 @@ def balance(
     >>> import numpy as np
     >>> rows = np.array([9, 5, 4, 1, 1]), np.array([0, 0, 0, 1, 1]), np.arange(5)
     >>> balance("min_move", *rows, 2).owner
-    array([0, 1, 1, 1, 1])
+    array([0, 1, 1, 0, 1])
     >>> balance("min_move", *rows, 2)
-    Balance(largest load 1.100 of the mean, bound 1.000, 45.0 % of tokens moved)
+    Balance(largest load 1.000 of the mean, bound 1.000, 50.0 % of tokens moved)
     """
     if policy not in POLICIES:
         raise ParameterError(f"balance={policy!r}; needed is one of {', '.join(POLICIES)}.")
