@@ -48,6 +48,23 @@ def positive(value: Any) -> bool:
     return isinstance(value, Real) and bool(0 < float(value) < np.inf)
 
 
+def check_seed(learner: Any) -> None:
+    """Refuse a random_state that a saved model could not name."""
+    seed = learner.random_state
+    if seed is not None and not whole(seed, 0):
+        raise ParameterError(
+            f"random_state={seed!r}; needed is a whole number >= 0, which a saved model can name, "
+            "or None."
+        )
+
+
+def check_validation(learner: Any) -> None:
+    """Refuse a share to hold back that is none."""
+    share = learner.validation
+    if isinstance(share, bool) or not (isinstance(share, Real) and 0 <= float(share) < 1):
+        raise ParameterError(f"validation={share!r}; needed is a share in [0, 1).")
+
+
 def check_arguments(learner: Any, trajectories: Trajectories) -> None:
     """Refuse impossible constructor arguments, alone and beside these recordings."""
     name, N = type(learner).__name__, trajectories.n_variables
@@ -88,13 +105,8 @@ def check_arguments(learner: Any, trajectories: Trajectories) -> None:
             raise ParameterError(f"{key}={getattr(learner, key)!r}; needed is a positive number.")
     if not (isinstance(learner.noise, Real) and 0 <= float(learner.noise) < np.inf):
         raise ParameterError(f"noise={learner.noise!r}; needed is a number >= 0.")
-    if not (isinstance(learner.validation, Real) and 0 <= float(learner.validation) < 1):
-        raise ParameterError(f"validation={learner.validation!r}; needed is a share in [0, 1).")
-    if learner.random_state is not None and not whole(learner.random_state, 0):
-        raise ParameterError(
-            f"random_state={learner.random_state!r}; needed is a whole number >= 0, which a saved "
-            "model can name, or None."
-        )
+    check_validation(learner)
+    check_seed(learner)
 
 
 def check_length(trajectories: Trajectories, length: int) -> None:

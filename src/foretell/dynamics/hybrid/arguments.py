@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import DataError, ForetellWarning, ParameterError
 from foretell.data import Trajectories
-from foretell.dynamics.checks import positive, whole
+from foretell.dynamics.checks import check_seed, check_validation, positive, whole
 from foretell.dynamics.hybrid.columns import Columns
 
 Array = NDArray[np.float64]
@@ -55,13 +55,8 @@ def check_arguments(learner: Any) -> None:
             raise ParameterError(f'{key}={value!r}; needed is a positive number, or "auto".')
     if not (isinstance(learner.variance_floor, Real) and 0 <= float(learner.variance_floor)):
         raise ParameterError(f"variance_floor={learner.variance_floor!r}; needed is a number >= 0.")
-    if not (isinstance(learner.validation, Real) and 0 <= float(learner.validation) < 1):
-        raise ParameterError(f"validation={learner.validation!r}; needed is a share in [0, 1).")
-    if learner.random_state is not None and not whole(learner.random_state, 0):
-        raise ParameterError(
-            f"random_state={learner.random_state!r}; needed is a whole number >= 0, which a saved "
-            "model can name, or None."
-        )
+    check_validation(learner)
+    check_seed(learner)
     _check_weights(learner.weights)
 
 

@@ -3,7 +3,7 @@
 Training a network needs torch; everything else, a trained model included, does not.
 """
 
-from foretell.dynamics.koopman.base import HorizonErrors, KoopmanModel
+from foretell.dynamics.koopman.base import KoopmanModel
 from foretell.dynamics.koopman.control import (
     ClosedLoop,
     Controller,
@@ -13,6 +13,7 @@ from foretell.dynamics.koopman.control import (
     closed_loop,
 )
 from foretell.dynamics.koopman.edmd import EDMDc
+from foretell.dynamics.koopman.horizon_errors import HorizonErrors
 from foretell.dynamics.koopman.koopman_qp import AlternatingKoopman, JointKoopman, KoopmanQP
 
 __all__ = [

@@ -5,40 +5,31 @@ Legend: B starts, T stamps, N variables, K inputs, F numbers of a state with del
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import warnings
 from dataclasses import dataclass
-from numbers import Real
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from foretell.core import (
-    Artifact,
-    ArtifactError,
     DataError,
-    ForetellWarning,
-    NotFittedError,
-    NumericalError,
     ParameterError,
     as_generator,
 )
 from foretell.data import Scaler, Trajectories
 from foretell.dynamics.checks import (
     as_trajectories,
+    check_seed,
+    check_validation,
     checked_controls,
-    checked_starts,
     checked_times,
     positive,
     whole,
 )
+from foretell.dynamics.koopman.horizon_errors import HorizonErrors
 from foretell.dynamics.koopman.lifts import Lift, kind_of, lift_from
 from foretell.dynamics.koopman.linear import features, rollout, split
+from foretell.dynamics.koopman.measured import MeasuredStates
 from foretell.dynamics.koopman.windows import States, Windows, check_recordings, states_of
 
 Array = NDArray[np.float64]
@@ -49,38 +40,22 @@ _DIVERGED = 2.0  # standard deviations; a forecast further off than that is no f
 
 
 @dataclass(frozen=True, eq=False)
-class HorizonErrors:
-    """Errors of forecasts that start from measured states, by how far ahead they look.
+class _Pending:
+    """What a fit knows of its recordings before it has learned anything."""
 
-    Attributes
-    ----------
-    rmse : array (H, N)
-        Root mean square error in data units.
-    nrmse : array (H,)
-        Root of the mean square error summed over variables, each in its standard deviations, over
-        root N.
-    diverged : float
-        Share of windows whose error at the last step exceeds two standard deviations.
-    n_windows : int
-    """
+    data: Trajectories
+    step: float
+    scaler: Scaler
 
-    rmse: Array
-    nrmse: Array
-    diverged: float
-    n_windows: int
-
-    def mean(self, horizon: int | None = None) -> float:
-        """Mean nrmse of the first steps."""
-        return float(self.nrmse[:horizon].mean())
-
-    def __repr__(self) -> str:
-        return (
-            f"HorizonErrors({len(self.nrmse)} steps, mean nRMSE {self.mean():.4g}, "
-            f"{100 * self.diverged:.2g} % diverged, {self.n_windows} windows)"
-        )
+    @property
+    def control_range(self) -> list[list[float]]:
+        """Smallest and largest value of each input."""
+        data = self.data
+        used = np.concatenate(data.controls) if data.controls is not None else np.zeros((1, 0))
+        return [used.min(axis=0).tolist(), used.max(axis=0).tolist()]
 
 
-class KoopmanModel(BaseEstimator):
+class KoopmanModel(MeasuredStates):
     """Base of the lifted linear models; use KoopmanQP or EDMDc.
 
     A fitted model has ``A_`` (Z, Z), ``B_`` (Z, K), ``C_`` (N, Z), for a bilinear input ``N_``
@@ -89,8 +64,10 @@ class KoopmanModel(BaseEstimator):
     """
 
     citations: ClassVar[tuple[str, ...]] = ("qpko", "koopman-mpc")
+    fitted_mark = "W_"
+    when_lost_at_once = "Look at eigenvalues_, and fit again with stable=True or a longer horizon."
+    when_lost = "The model has eigenvalues outside of the unit circle. Fit with stable=True."
     horizon: int
-    n_delays: int
     input: str
     ridge: float
 
@@ -175,43 +152,26 @@ class KoopmanModel(BaseEstimator):
         NumericalError
             A run leaves the range of the model at once.
         """
-        if not whole(n_samples, 1):
-            raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
-        stamps = checked_times(times)
+        self._check_samples(n_samples)
         if controls is not None and np.ndim(controls) == 3:
             raise ParameterError("controls of simulate are (T, K), the same for all starts.")
+        stamps, u, runs = self._free_runs(x0, times, controls, past_controls, relift_every)
+        return self._recorded(runs, stamps, u, int(n_samples))
+
+    def _free_runs(
+        self,
+        x0: ArrayLike,
+        times: ArrayLike,
+        controls: ArrayLike | None,
+        past_controls: ArrayLike | None = None,
+        relift_every: int | None = None,
+    ) -> tuple[Array, Array | None, Array]:
+        """Checked stamps and controls, and values (B, T, N) in data units, NaN from an escape."""
+        stamps = checked_times(times)
         runs = self.predict(
             x0, stamps, controls=controls, past_controls=past_controls, relift_every=relift_every
         )
-        u = checked_controls(controls, stamps.size, self.control_names_)
-        kept: list[Array] = []
-        for run in runs:
-            fine = np.isfinite(run).all(axis=1)
-            reached = len(run) if fine.all() else int(fine.argmin())
-            if reached < 2:
-                raise NumericalError(
-                    f"a run leaves the range of the model before {stamps[1]:.6g}. Look at "
-                    "eigenvalues_, and fit again with stable=True or a longer horizon."
-                )
-            if reached < len(run):
-                warnings.warn(
-                    f"a run left the range of the model at {stamps[reached]:.6g} and ends there; "
-                    "the model has eigenvalues outside of the unit circle. Fit with stable=True.",
-                    ForetellWarning,
-                    stacklevel=2,
-                )
-            kept += [run[:reached]] * int(n_samples)
-        return Trajectories.from_arrays(
-            kept,
-            [stamps[: len(run)] for run in kept],
-            controls=None if u is None else [u[: len(run)] for run in kept],
-            names=self.names_,
-            units=self.units_,
-            control_names=self.control_names_ if u is not None else None,
-            control_units=self.control_units_ if u is not None else None,
-            time_name=self.time_name_,
-            time_unit=self.time_unit_,
-        )
+        return stamps, checked_controls(controls, stamps.size, self.control_names_), runs
 
     def ensemble(
         self,
@@ -235,8 +195,7 @@ class KoopmanModel(BaseEstimator):
             Inputs, one row a sample.
         """
         self._check_fitted()
-        if not whole(n_samples, 1):
-            raise ParameterError(f"n_samples={n_samples!r}; needed is 1 or more.")
+        self._check_samples(n_samples)
         rng = as_generator(random_state)
         s0 = self._states(x0, past_controls)[:1]
         u = np.asarray(controls, dtype=np.float64).reshape(len(np.atleast_1d(controls)), -1)
@@ -294,70 +253,29 @@ class KoopmanModel(BaseEstimator):
         return float(np.abs(self.eigenvalues_[0]))
 
     # ------------------------------------------------------------------ keeping
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model folder (``model.json`` and ``weights.safetensors``)."""
-        self._check_fitted()
+    @classmethod
+    def _arguments(cls, parameters: Any) -> dict[str, Any]:
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
+
+    def _kept(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         fields = {
-            "names": list(self.names_),
-            "control_names": list(self.control_names_),
-            "control_units": list(self.control_units_),
-            "time_name": self.time_name_,
-            "time_unit": self.time_unit_,
             "step": self.step_,
             "lift": kind_of(self.lift_),
             "scaler": self.scaler_.to_dict(),
             "residuals_held_back": self.residuals_held_back_,
             "facts": self.facts_,
         }
-        arrays = {f"lift.{k}": v for k, v in self.lift_.arrays.items()}
-        return Artifact(
-            model_class=type(self).__name__,
-            arrays={"W": self.W_, "residuals": self.residuals_, **arrays},
-            parameters={
-                k: list(v) if isinstance(v, tuple) else v for k, v in self.get_params().items()
-            },
-            fields=fields,
-            units=dict(zip(self.names_, self.units_, strict=True)),
-            data_fingerprint=self.fingerprint_,
-            citations=self.citations,
-        ).save(path)
+        lift = {f"lift.{k}": v for k, v in self.lift_.arrays.items()}
+        return {"W": self.W_, "residuals": self.residuals_, **lift}, fields
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a folder that ``save`` wrote."""
-        return cls.from_artifact(Artifact.open(path, classes=[cls.__name__]))
-
-    @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        """The model that an opened artefact describes."""
-        try:
-            given = artifact.parameters.items()
-            model = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given})
-            model._restore(artifact)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"the folder does not describe a {cls.__name__} of this version: {error}. Update "
-                "foretell, or fit and save the model again."
-            ) from error
-        return model
-
-    def _restore(self, artifact: Artifact) -> None:
-        fields: dict[str, Any] = dict(artifact.fields)
-        self.names_ = tuple(fields["names"])
-        self.units_ = tuple(artifact.units[name] for name in self.names_)
-        self.control_names_ = tuple(fields["control_names"])
-        self.control_units_ = tuple(fields["control_units"])
-        self.time_name_, self.time_unit_ = fields["time_name"], fields["time_unit"]
+    def _take_over(self, arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> None:
         self.step_ = float(fields["step"])
         self.scaler_ = Scaler.from_dict(fields["scaler"])
-        self.fingerprint_ = artifact.data_fingerprint
         self.facts_ = dict(fields["facts"])
-        self.residuals_ = artifact.arrays["residuals"]
+        self.residuals_ = arrays["residuals"]
         self.residuals_held_back_ = bool(fields["residuals_held_back"])
-        lift = {
-            k.removeprefix("lift."): v for k, v in artifact.arrays.items() if k.startswith("lift.")
-        }
-        self._adopt(artifact.arrays["W"], lift_from(fields["lift"], lift))
+        lift = {k.removeprefix("lift."): v for k, v in arrays.items() if k.startswith("lift.")}
+        self._adopt(arrays["W"], lift_from(fields["lift"], lift))
 
     # ------------------------------------------------------------------ for the models
     @property
@@ -368,27 +286,15 @@ class KoopmanModel(BaseEstimator):
         """Check recordings, measure their scale, and remember what they were."""
         step = check_recordings(data, int(self.horizon), int(self.n_delays))
         scaled, scaler = data.standardise()
-        used = np.concatenate(data.controls) if data.controls is not None else np.zeros((1, 0))
-        self._control_range = [used.min(axis=0).tolist(), used.max(axis=0).tolist()]
-        self._pending = {
-            "step_": step,
-            "scaler_": scaler,
-            "names_": data.names,
-            "units_": data.units,
-            "control_names_": data.control_names,
-            "control_units_": data.control_units,
-            "time_name_": data.time_name,
-            "time_unit_": data.time_unit,
-            "fingerprint_": data.fingerprint(),
-        }
+        self._pending = _Pending(data, step, scaler)
         return states_of(scaled, int(self.n_delays))
 
     def _finish(self, W: Array, lift: Lift, held: Windows, held_back: bool) -> None:
         """Take over what was learned; ``held`` gives the residuals of ``ensemble``."""
-        for name, value in self._pending.items():
-            setattr(self, name, value)
-        self.facts_ = {**self.facts_, "control_range": self._control_range}
-        del self._pending, self._control_range
+        self._note(self._pending.data)
+        self.step_, self.scaler_ = self._pending.step, self._pending.scaler
+        self.facts_ = {**self.facts_, "control_range": self._pending.control_range}
+        del self._pending
         self._adopt(W, lift)
         z = lift(held.s)
         e = z[:, 1:] - features(z[:, :-1], held.u, self._bilinear) @ W.T
@@ -441,13 +347,6 @@ class KoopmanModel(BaseEstimator):
         )  # fmt: skip
 
     # ------------------------------------------------------------------ checks
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "W_"):
-            raise NotFittedError(
-                f"this {type(self).__name__} has not learned anything yet. "
-                "Call fit(recordings) first, or open a saved one with load(path)."
-            )
-
     def _check_common(self) -> None:
         """Refuse impossible arguments that all models have."""
         if not whole(self.horizon, 2):
@@ -458,65 +357,12 @@ class KoopmanModel(BaseEstimator):
             raise ParameterError(f'input={self.input!r} is not known; use "linear" or "bilinear".')
         if not (positive(self.ridge) or self.ridge == 0):
             raise ParameterError(f"ridge={self.ridge!r}; needed is a number >= 0, 1e-6 is usual.")
-        share = getattr(self, "validation", 0.0)
-        if not (isinstance(share, Real) and 0 <= float(share) < 1):
-            raise ParameterError(f"validation={share!r}; needed is a share in [0, 1).")
-        seed = getattr(self, "random_state", None)
-        if seed is not None and not whole(seed, 0):
-            raise ParameterError(f"random_state={seed!r}; needed is a whole number >= 0, or None.")
-
-    def _states(self, x: ArrayLike, past_controls: ArrayLike | None) -> Array:
-        """Standardised states with delays (B, F) from what a user measured."""
-        d, N, K = int(self.n_delays), len(self.names_), len(self.control_names_)
-        if d == 0:
-            return self.scaler_.transform_values(checked_starts(x, self.names_))
-        rows = np.asarray(x, dtype=np.float64)
-        rows = rows[None] if rows.ndim == 2 else rows
-        if rows.ndim != 3 or rows.shape[1:] != (d + 1, N) or not np.isfinite(rows).all():
-            raise ParameterError(
-                f"x0 has shape {np.shape(x)}; a model with n_delays={d} starts from the last "
-                f"{d + 1} rows: finite numbers of shape ({d + 1}, {N}), oldest first."
-            )
-        past = np.zeros((len(rows), d, 0))
-        if K:
-            given = np.asarray(np.nan if past_controls is None else past_controls, float)
-            past = given[None] if given.ndim == 2 else given
-            if past.shape[-2:] != (d, K) or not np.isfinite(past).all():
-                raise ParameterError(
-                    f"past_controls has shape {given.shape}; a model with n_delays={d} needs the "
-                    f"inputs between its {d + 1} rows: shape ({d}, {K}), oldest first."
-                )
-            past = np.broadcast_to(past, (len(rows), d, K))
-            past = self.scaler_.transform_controls(past)
-        scaled = self.scaler_.transform_values(rows)
-        return np.concatenate(
-            [scaled[:, ::-1].reshape(len(rows), -1), past[:, ::-1].reshape(len(rows), -1)], axis=1
-        )
-
-    def _controls(self, controls: ArrayLike | None, n_times: int, n_starts: int) -> Array:
-        """Standardised inputs (B, T, K)."""
-        K = len(self.control_names_)
-        if controls is not None and np.ndim(controls) == 3:
-            u = np.asarray(controls, dtype=np.float64)
-            if u.shape != (n_starts, n_times, K) or not np.isfinite(u).all():
-                raise ParameterError(
-                    f"controls have shape {u.shape}; needed are finite numbers of shape "
-                    f"({n_starts}, {n_times}, {K})."
-                )
-            return self.scaler_.transform_controls(u)
-        checked = checked_controls(controls, n_times, self.control_names_)
-        if checked is None:
-            return np.zeros((n_starts, n_times, 0))
-        return np.broadcast_to(self.scaler_.transform_controls(checked), (n_starts, n_times, K))
+        check_validation(self)
+        check_seed(self)
 
     def _known(self, data: Trajectories, horizon: int) -> States:
         """States of recordings that must be of the kind that the model was fitted to."""
-        if data.n_variables != len(self.names_) or data.n_controls != len(self.control_names_):
-            raise DataError(
-                f"the recordings have {data.n_variables} variables and {data.n_controls} "
-                f"controls; the model knows {', '.join(self.names_)} and "
-                f"{', '.join(self.control_names_) or 'no control'}."
-            )
+        self._check_columns(data)
         step = check_recordings(data, horizon, int(self.n_delays))
         if abs(step - self.step_) > 1e-2 * self.step_:
             raise DataError(
@@ -525,8 +371,3 @@ class KoopmanModel(BaseEstimator):
                 f"foretell.dynamics.interpolate(recordings, {self.step_:.6g})."
             )
         return states_of(self.scaler_.transform(data), int(self.n_delays))
-
-    def _identity(self, data: Trajectories, *more: Any) -> str:
-        content = [type(self).__name__, self.get_params(), data.fingerprint(), *more]
-        text = json.dumps(content, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()

@@ -158,7 +158,7 @@ class NetworkKoopman(KoopmanModel):
             found.append(
                 learning.train(
                     name, on_step=_shifted(on_step, n, len(names)), checkpoint=place,
-                    resume=go_on, identity=self._identity(data, name),
+                    resume=go_on, identity=self._identity(data.fingerprint(), name),
                 )
             )  # fmt: skip
         self.compared_ = {c.name: c.error for c in found}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ParameterError
-from foretell.dynamics.checks import positive, whole
+from foretell.dynamics.checks import check_seed, check_validation, positive, whole
 
 Array = NDArray[np.float64]
 
@@ -22,14 +22,8 @@ def check_common(learner: Any) -> None:
         if not (isinstance(value, bool) or (key == "dt_feature" and value == "auto")):
             also = ' or "auto"' if key == "dt_feature" else ""
             raise ParameterError(f"{key}={value!r}; needed is True or False{also}.")
-    share = learner.validation
-    if isinstance(share, bool) or not (isinstance(share, Real) and 0 <= float(share) < 1):
-        raise ParameterError(f"validation={share!r}; needed is a share in [0, 1).")
-    if learner.random_state is not None and not whole(learner.random_state, 0):
-        raise ParameterError(
-            f"random_state={learner.random_state!r}; needed is a whole number >= 0, which a saved "
-            "model can name, or None."
-        )
+    check_validation(learner)
+    check_seed(learner)
 
 
 def check_training(learner: Any) -> None:

@@ -65,21 +65,13 @@ class EngressionTransition(NetworkSampler):
         validation: float = 0.2,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            history=history, backbone=backbone, width=width, depth=depth, periodic=periodic,
+            increments=increments, dt_feature=dt_feature, max_steps=max_steps,
+            batch_size=batch_size, lr=lr, final_lr=final_lr, weight_decay=weight_decay,
+            validation=validation, random_state=random_state,
+        )  # fmt: skip
         self.noise_dim = noise_dim
-        self.history = history
-        self.backbone = backbone
-        self.width = width
-        self.depth = depth
-        self.periodic = periodic
-        self.increments = increments
-        self.dt_feature = dt_feature
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.lr = lr
-        self.final_lr = final_lr
-        self.weight_decay = weight_decay
-        self.validation = validation
-        self.random_state = random_state
 
     def _check_parameters(self, shape: tuple[int, ...]) -> None:
         super()._check_parameters(shape)

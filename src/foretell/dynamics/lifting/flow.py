@@ -71,21 +71,13 @@ class FlowMatchingTransition(NetworkSampler):
         validation: float = 0.2,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            history=history, backbone=backbone, width=width, depth=depth, periodic=periodic,
+            increments=increments, dt_feature=dt_feature, max_steps=max_steps,
+            batch_size=batch_size, lr=lr, final_lr=final_lr, weight_decay=weight_decay,
+            validation=validation, random_state=random_state,
+        )  # fmt: skip
         self.n_evaluations = n_evaluations
-        self.history = history
-        self.backbone = backbone
-        self.width = width
-        self.depth = depth
-        self.periodic = periodic
-        self.increments = increments
-        self.dt_feature = dt_feature
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.lr = lr
-        self.final_lr = final_lr
-        self.weight_decay = weight_decay
-        self.validation = validation
-        self.random_state = random_state
 
     @property
     def evaluations_per_step(self) -> int:

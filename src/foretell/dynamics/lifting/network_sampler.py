@@ -94,15 +94,38 @@ class _Own(nn.Module):
 class NetworkSampler(TransitionLearner):
     """Base of the samplers with networks."""
 
-    backbone: Any
-    width: int | str
-    depth: int | str
-    max_steps: int
-    batch_size: int
-    lr: float
-    final_lr: float
-    weight_decay: float
-    periodic: bool
+    def __init__(
+        self,
+        *,
+        history: int = 1,
+        backbone: Any = "mlp",
+        width: int | str = "auto",
+        depth: int | str = "auto",
+        periodic: bool = True,
+        increments: bool = True,
+        dt_feature: bool | str = "auto",
+        max_steps: int = 1500,
+        batch_size: int = 64,
+        lr: float = 1e-3,
+        final_lr: float = 1e-5,
+        weight_decay: float = 1e-4,
+        validation: float = 0.2,
+        random_state: int | None = None,
+    ) -> None:
+        self.history = history
+        self.backbone = backbone
+        self.width = width
+        self.depth = depth
+        self.periodic = periodic
+        self.increments = increments
+        self.dt_feature = dt_feature
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.lr = lr
+        self.final_lr = final_lr
+        self.weight_decay = weight_decay
+        self.validation = validation
+        self.random_state = random_state
 
     # ------------------------------------------------------------------ for the samplers
     @abstractmethod

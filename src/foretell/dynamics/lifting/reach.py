@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core import ForetellWarning, NumericalError, ParameterError
+from foretell.core import ForetellWarning, ParameterError
 from foretell.dynamics.lifting.scale import Scale
 
 Array = NDArray[np.float64]
@@ -70,26 +70,8 @@ def point_out_extrapolation(states: Array, scale: Scale, names: tuple[str, ...])
         )
 
 
-def until_escape(values: Array, stamps: Array, scale: Scale) -> int:
-    """Rows of a run (T, n) before it leaves the range of the model.
-
-    Raises
-    ------
-    NumericalError
-        It leaves at once.
-    """
+def without_escape(values: Array, scale: Scale) -> Array:
+    """A run (T, n) with NaN from where it is far beyond anything that was recorded."""
     near = np.abs(values[1:] - scale.mean) < _ESCAPED * scale.spread
-    fine = np.r_[True, near.all(axis=1)]
-    reached = len(fine) if fine.all() else int(fine.argmin())
-    if reached < 2:
-        raise NumericalError(
-            "a run leaves the range of the model before the second of the times, so there is "
-            "nothing to return. Start nearer to what was recorded, or train longer."
-        )
-    if reached < len(fine):
-        warnings.warn(
-            f"a run left the range of the model at {stamps[reached]:.6g} and ends there.",
-            ForetellWarning,
-            stacklevel=4,
-        )
-    return reached
+    gone = np.logical_or.accumulate(np.r_[False, ~near.all(axis=1)])
+    return np.where(gone[:, None], np.nan, values)

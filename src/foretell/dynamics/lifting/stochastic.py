@@ -20,24 +20,16 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from foretell.core import ForetellWarning, ParameterError
 from foretell.dynamics.lifting.calibration import LEAST, MOST, choose_temperature, flat_residuals
 from foretell.dynamics.lifting.checks import check_whole, checked_inputs, checked_past
-from foretell.dynamics.lifting.labels import stored_labels
-from foretell.dynamics.lifting.network_sampler import (
-    Batches,
-    Floats,
-    NetworkSampler,
-    evaluate,
-    no_label,
-    squared_error,
-)
+from foretell.dynamics.lifting.label_training import DRAWS, LabelTraining
+from foretell.dynamics.lifting.network_sampler import Floats, evaluate, no_label
 from foretell.dynamics.lifting.networks import Design
-from foretell.dynamics.lifting.phases import Look, Phase, PhasedTask
+from foretell.dynamics.lifting.phases import Phase, PhasedTask
 from foretell.dynamics.lifting.training import Training
 from foretell.dynamics.lifting.transitions import Transitions
 from foretell.dynamics.longrun.ensembles import energy_score, spread_skill
@@ -45,14 +37,11 @@ from foretell.dynamics.longrun.ensembles import energy_score, spread_skill
 Array = NDArray[np.float64]
 
 DIMENSIONS = (8, 16, 32, 64, 128)
-_DRAWS = 16
 _JUDGED = 800  # held-out transitions that the temperature is measured on, at most
 _CENTRED = 3000  # transitions that the mean of the lifted part is taken out on, at most
-_LOOKED_AT = 500  # transitions in a look at the training
-_TABLE = 20_000_000  # label entries kept in memory
 
 
-class StochasticLifting(NetworkSampler):
+class StochasticLifting(LabelTraining):
     """Draw trajectories of a stochastic system, one network evaluation for a step and network.
 
     Parameters
@@ -156,28 +145,20 @@ class StochasticLifting(NetworkSampler):
         validation: float = 0.2,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            history=history, backbone=backbone, width=width, depth=depth, periodic=periodic,
+            increments=increments, dt_feature=dt_feature, max_steps=max_steps,
+            batch_size=batch_size, lr=lr, final_lr=final_lr, weight_decay=weight_decay,
+            validation=validation, random_state=random_state,
+        )  # fmt: skip
         self.label_dim = label_dim
-        self.history = history
         self.residual = residual
         self.calibrate = calibrate
         self.centre = centre
         self.label_scope = label_scope
-        self.backbone = backbone
-        self.width = width
-        self.depth = depth
-        self.periodic = periodic
-        self.increments = increments
-        self.dt_feature = dt_feature
-        self.max_steps = max_steps
         self.mean_steps = mean_steps
         self.interp_tol = interp_tol
         self.max_labelled = max_labelled
-        self.batch_size = batch_size
-        self.lr = lr
-        self.final_lr = final_lr
-        self.weight_decay = weight_decay
-        self.validation = validation
-        self.random_state = random_state
 
     @property
     def evaluations_per_step(self) -> int:
@@ -235,106 +216,6 @@ class StochasticLifting(NetworkSampler):
             del self._centred
         self._say(task, held_small, f"label-{self.label_dim_}")
 
-    def _mean_phase(self, data: Batches, judged: Batches) -> Phase:
-        module = self._build(self._design(0), 0)
-        self.networks_["mean"] = module
-        size, steps = int(self.batch_size), int(self.mean_steps)
-
-        def loss(_: int, generator: np.random.Generator) -> Tensor:
-            rows = data.rows(generator, size)
-            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
-            return squared_error(found, data.target[rows])
-
-        def look() -> Look:
-            seen = judged if len(judged) else data
-            part = slice(0, _LOOKED_AT)
-            with torch.inference_mode():
-                out = module(seen.past[part], seen.context[part],
-                             torch.zeros(min(len(seen), _LOOKED_AT), 0))  # fmt: skip
-                return Look(-float(((out - seen.target[part]) ** 2).mean()))
-
-        return Phase("mean", steps, lambda: self._task(module, loss, steps, 0), look,
-                     keep_best=len(judged) > 0)  # fmt: skip
-
-    def _label_phase(
-        self, module: nn.Module, d: int, ids: NDArray[np.int64], lifted: Transitions,
-        judged: Batches, place: int,
-    ) -> Phase:  # fmt: skip
-        size, steps, targets = int(self.batch_size), int(self.max_steps), self._batches(lifted)
-        table: Floats | None = None
-        if len(ids) * d <= _TABLE:
-            table = stored_labels(self.seed_, ids, d)
-        variance = [1.0]
-
-        def labels(rows: NDArray[np.int64], generator: np.random.Generator) -> Tensor:
-            return torch.from_numpy(self._training_labels(rows, ids, d, table, generator))
-
-        def begin() -> Any:
-            left = self._targets(lifted)
-            if self.residual:
-                left = left - self._mean_of(lifted)
-            targets.target = torch.from_numpy(left.astype(np.float32))
-            variance[0] = float(left.var(axis=0).mean())
-            return self._task(module, loss, steps, place)
-
-        def loss(_: int, generator: np.random.Generator) -> Tensor:
-            rows = targets.rows(generator, size)
-            found = module(targets.past[rows], targets.context[rows], labels(rows, generator))
-            return squared_error(found, targets.target[rows])
-
-        def look() -> Look:
-            generator = np.random.default_rng(self._seed(70))
-            rows = np.arange(min(len(targets), _LOOKED_AT))
-            seen = targets.past[rows], targets.context[rows]
-            few = rows[:200]
-            fresh = generator.standard_normal((2, len(few), d), dtype=np.float32)
-            with torch.inference_mode():
-                error = (
-                    (module(*seen, labels(rows, generator)) - targets.target[rows]) ** 2
-                ).mean()
-                one, two = (
-                    module(targets.past[few], targets.context[few], torch.from_numpy(f))
-                    for f in fresh
-                )
-                spread = 0.5 * float(((one - two) ** 2).mean())
-            ratio = float(error) / max(variance[0], 1e-300)
-            return Look(-ratio, (float(np.sqrt(spread / max(variance[0], 1e-300))),))
-
-        return Phase(f"label-{d}", steps, begin, look, stop_at=-float(self.interp_tol))
-
-    def _training_labels(
-        self, rows: NDArray[np.int64], ids: NDArray[np.int64], d: int, table: Floats | None,
-        generator: np.random.Generator,
-    ) -> Floats:  # fmt: skip
-        """The labels of a batch: those of its transitions, whenever they are asked for."""
-        return stored_labels(self.seed_, ids[rows], d) if table is None else table[rows]
-
-    def _centre_phase(
-        self, candidates: dict[int, nn.Module], fitted: Transitions, held: Transitions
-    ) -> Phase:
-        module = self._build(self._design(0), 60)
-        self._centred = module
-        data = self._batches(fitted)
-        size, steps = int(self.batch_size), int(self.mean_steps)
-
-        def begin() -> Any:
-            self._choose(candidates, held)
-            drift = np.zeros_like(self._targets(fitted))
-            rng = np.random.default_rng(self._seed(61))
-            for _ in range(_DRAWS):
-                drift += self._lifted(fitted, rng, 1)[:, 0] / _DRAWS
-            target = self._mean_of(fitted) - self._tau * drift
-            data.target = torch.from_numpy(target.astype(np.float32))
-            module.load_state_dict(self.networks_["mean"].state_dict())
-            return self._task(module, loss, steps, 60)
-
-        def loss(_: int, generator: np.random.Generator) -> Tensor:
-            rows = data.rows(generator, size)
-            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
-            return squared_error(found, data.target[rows])
-
-        return Phase("centre", steps, begin)
-
     # ------------------------------------------------------------------ calibration
     def _choose(self, candidates: dict[int, nn.Module], held: Transitions) -> None:
         """The label dimension with the best held-out energy score, and its temperature."""
@@ -345,7 +226,7 @@ class StochasticLifting(NetworkSampler):
             raw = self._measure_temperature(held) if self.calibrate else self.temperature_
             score = 0.0
             if len(candidates) > 1:
-                draws = self.scale_.states(self.draw(held, _DRAWS))
+                draws = self.scale_.states(self.draw(held, DRAWS))
                 score = float(energy_score(draws, self.scale_.states(held.following)).mean())
             if score < best:
                 best, chosen, raw_chosen, tau = score, d, raw, self.temperature_
@@ -356,7 +237,7 @@ class StochasticLifting(NetworkSampler):
         rng = np.random.default_rng(self._seed(71))
         residual = self._targets(held) - self._mean_of(held)
         raw, self.temperature_ = choose_temperature(
-            residual, self._lifted(held, rng, _DRAWS), self._n_channels(self.shape_),
+            residual, self._lifted(held, rng, DRAWS), self._n_channels(self.shape_),
             most=self._most,
         )  # fmt: skip
         return raw
@@ -368,7 +249,7 @@ class StochasticLifting(NetworkSampler):
         self.spread_skill_ = float("nan")
         self.flat_residuals_: tuple[str, ...] = ()
         if len(held):
-            draws = self.draw(held, _DRAWS) / self.scale_.step
+            draws = self.draw(held, DRAWS) / self.scale_.step
             self.spread_skill_ = spread_skill(draws, held.following / self.scale_.step).ratio
         if len(held) and self.residual:
             flat = flat_residuals(self._targets(held) - self._mean_of(held),

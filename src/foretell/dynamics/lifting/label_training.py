@@ -1,0 +1,152 @@
+"""The trainings of StochasticLifting: the mean, the lifted part, and a distilled centre."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from foretell.dynamics.lifting.labels import stored_labels
+from foretell.dynamics.lifting.network_sampler import (
+    Batches,
+    Floats,
+    NetworkSampler,
+    squared_error,
+)
+from foretell.dynamics.lifting.phases import Look, Phase
+from foretell.dynamics.lifting.transitions import Transitions
+
+Array = NDArray[np.float64]
+
+DRAWS = 16
+_LOOKED_AT = 500  # transitions in a look at the training
+_TABLE = 20_000_000  # label entries kept in memory
+
+
+class LabelTraining(NetworkSampler):
+    """Base of StochasticLifting: what is trained, one phase after the other."""
+
+    residual: bool
+    mean_steps: int
+    interp_tol: float
+
+    def _mean_phase(self, data: Batches, judged: Batches) -> Phase:
+        module = self._build(self._design(0), 0)
+        self.networks_["mean"] = module
+        size, steps = int(self.batch_size), int(self.mean_steps)
+
+        def loss(_: int, generator: np.random.Generator) -> Tensor:
+            rows = data.rows(generator, size)
+            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
+            return squared_error(found, data.target[rows])
+
+        def look() -> Look:
+            seen = judged if len(judged) else data
+            part = slice(0, _LOOKED_AT)
+            with torch.inference_mode():
+                out = module(seen.past[part], seen.context[part],
+                             torch.zeros(min(len(seen), _LOOKED_AT), 0))  # fmt: skip
+                return Look(-float(((out - seen.target[part]) ** 2).mean()))
+
+        return Phase("mean", steps, lambda: self._task(module, loss, steps, 0), look,
+                     keep_best=len(judged) > 0)  # fmt: skip
+
+    def _label_phase(
+        self, module: nn.Module, d: int, ids: NDArray[np.int64], lifted: Transitions,
+        judged: Batches, place: int,
+    ) -> Phase:  # fmt: skip
+        size, steps, targets = int(self.batch_size), int(self.max_steps), self._batches(lifted)
+        table: Floats | None = None
+        if len(ids) * d <= _TABLE:
+            table = stored_labels(self.seed_, ids, d)
+        variance = [1.0]
+
+        def labels(rows: NDArray[np.int64], generator: np.random.Generator) -> Tensor:
+            return torch.from_numpy(self._training_labels(rows, ids, d, table, generator))
+
+        def begin() -> Any:
+            left = self._targets(lifted)
+            if self.residual:
+                left = left - self._mean_of(lifted)
+            targets.target = torch.from_numpy(left.astype(np.float32))
+            variance[0] = float(left.var(axis=0).mean())
+            return self._task(module, loss, steps, place)
+
+        def loss(_: int, generator: np.random.Generator) -> Tensor:
+            rows = targets.rows(generator, size)
+            found = module(targets.past[rows], targets.context[rows], labels(rows, generator))
+            return squared_error(found, targets.target[rows])
+
+        def look() -> Look:
+            generator = np.random.default_rng(self._seed(70))
+            rows = np.arange(min(len(targets), _LOOKED_AT))
+            seen = targets.past[rows], targets.context[rows]
+            few = rows[:200]
+            fresh = generator.standard_normal((2, len(few), d), dtype=np.float32)
+            with torch.inference_mode():
+                error = (
+                    (module(*seen, labels(rows, generator)) - targets.target[rows]) ** 2
+                ).mean()
+                one, two = (
+                    module(targets.past[few], targets.context[few], torch.from_numpy(f))
+                    for f in fresh
+                )
+                spread = 0.5 * float(((one - two) ** 2).mean())
+            ratio = float(error) / max(variance[0], 1e-300)
+            return Look(-ratio, (float(np.sqrt(spread / max(variance[0], 1e-300))),))
+
+        return Phase(f"label-{d}", steps, begin, look, stop_at=-float(self.interp_tol))
+
+    def _training_labels(
+        self, rows: NDArray[np.int64], ids: NDArray[np.int64], d: int, table: Floats | None,
+        generator: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """The labels of a batch: those of its transitions, whenever they are asked for."""
+        return stored_labels(self.seed_, ids[rows], d) if table is None else table[rows]
+
+    def _centre_phase(
+        self, candidates: dict[int, nn.Module], fitted: Transitions, held: Transitions
+    ) -> Phase:
+        module = self._build(self._design(0), 60)
+        self._centred = module
+        data = self._batches(fitted)
+        size, steps = int(self.batch_size), int(self.mean_steps)
+
+        def begin() -> Any:
+            self._choose(candidates, held)
+            drift = np.zeros_like(self._targets(fitted))
+            rng = np.random.default_rng(self._seed(61))
+            for _ in range(DRAWS):
+                drift += self._lifted(fitted, rng, 1)[:, 0] / DRAWS
+            target = self._mean_of(fitted) - self._tau * drift
+            data.target = torch.from_numpy(target.astype(np.float32))
+            module.load_state_dict(self.networks_["mean"].state_dict())
+            return self._task(module, loss, steps, 60)
+
+        def loss(_: int, generator: np.random.Generator) -> Tensor:
+            rows = data.rows(generator, size)
+            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
+            return squared_error(found, data.target[rows])
+
+        return Phase("centre", steps, begin)
+
+    @abstractmethod
+    def _choose(self, candidates: dict[int, nn.Module], held: Transitions) -> None:
+        """Decide between label dimensions and set the temperature."""
+
+    @property
+    @abstractmethod
+    def _tau(self) -> Array:
+        """Temperature of every number."""
+
+    @abstractmethod
+    def _mean_of(self, found: Transitions) -> Array:
+        """The mean network on transitions."""
+
+    @abstractmethod
+    def _lifted(self, found: Transitions, rng: np.random.Generator, n_draws: int) -> Array:
+        """The label network alone, (N, draws, n)."""
