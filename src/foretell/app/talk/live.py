@@ -1,0 +1,444 @@
+"""A conversation in real time: asyncio around one `Conversation`, every wait bounded.
+
+    what the user does ->  inbox  -> Conversation.on, in a thread, one event after another
+    sound              ->  Hearing, in a thread               -> inbox
+    "work" "compose"   ->  notes, instruments, answers in threads, each with a time-out -> inbox
+    "say"              ->  Voice, in a thread                  -> sound for the client
+
+The machine decides everything; this file only waits, and gives up in time. Each event that went in
+or came out is handed on in the order in which it happened, so that the listeners together have the
+whole timeline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from foretell.app.talk.speaking import Speech, SpeechOutput
+from foretell.converse.answer.statements import Answer, Verdict
+from foretell.converse.conversation import Conversation, Manners
+from foretell.converse.lookup.live import better_query, patience, perform
+from foretell.converse.lookup.streaming import StreamingLookup
+from foretell.core.clock import Clock, MonotonicClock
+from foretell.core.errors import DataError
+from foretell.core.timeline import Event
+
+Listener = Callable[[Event], None]
+
+
+class Answers(Protocol):
+    """What a conversation needs of an assistant; `foretell.app.talk.assistant.Assistant` is one."""
+
+    lookup: StreamingLookup
+
+    def answer(
+        self,
+        question: str,
+        passages: Any,
+        findings: Any,
+        *,
+        language: str | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Answer from passages and findings; may block."""
+        ...
+
+    def source(self, id: str) -> Any:
+        """The passage of an id."""
+        ...
+
+
+class Ears(Protocol):
+    """Speech to events; `foretell.converse.audio.Hearing` is one."""
+
+    def feed(self, pcm: Any, rate: int, channels: int = 1) -> list[tuple[str, dict[str, Any]]]:
+        """Events of `foretell.converse.messages` that follow from a piece of sound."""
+        ...
+
+    def reset(self) -> None:
+        """Forget the sound so far."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the recogniser."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one conversation may ask for.
+
+    Parameters
+    ----------
+    answer_s : float
+        Seconds for an answer; then it is withheld.
+    waiting : int
+        Inputs of the user that may wait; more are refused.
+    text : int
+        Characters of a question.
+    sound_s : float
+        Seconds of sound that may wait for the recogniser; older sound is dropped.
+    """
+
+    answer_s: float = 20.0
+    waiting: int = 200
+    text: int = 4000
+    sound_s: float = 20.0
+
+
+class Workers:
+    """The threads that all conversations of a process share.
+
+    Parameters
+    ----------
+    jobs : int
+        For passages and instruments.
+    answers : int
+        For answers, which mostly compute.
+    """
+
+    def __init__(self, *, jobs: int = 8, answers: int = 4) -> None:
+        self.steps = ThreadPoolExecutor(2, "foretell-step")
+        self.jobs = ThreadPoolExecutor(jobs, "foretell-job")
+        self.answers = ThreadPoolExecutor(answers, "foretell-answer")
+        self.sound = ThreadPoolExecutor(4, "foretell-sound")
+
+    def close(self) -> None:
+        """Begin nothing more; what runs looks at its cancelled() and ends."""
+        for pool in (self.steps, self.jobs, self.answers, self.sound):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class LiveConversation:
+    """One conversation of one user; needs a running asyncio loop.
+
+    Parameters
+    ----------
+    assistant : Answers
+        Finds and answers.
+    listeners : iterable of callable
+        Get each event in order; they must not block.
+    workers : Workers
+        Threads.
+    hearing : Ears, optional
+        For sound.
+    voice : Speech, optional
+        Says answers.
+    play : callable, optional
+        Gets turn, PCM (16 bit) and rate of what is said.
+    manners : Manners, optional
+    limits : Limits, optional
+    clock : Clock, optional
+
+    Examples
+    --------
+    >>> from foretell.app.talk.live import LiveConversation, Workers
+    >>> from foretell.converse.lookup import BM25, StreamingLookup
+    >>> class Reader:
+    ...     lookup = StreamingLookup(BM25({"p7": "The Curies discovered radium."}), k=1)
+    ...     def source(self, id):
+    ...         return id
+    ...     def answer(self, question, passages, findings, *, language=None, cancelled=None):
+    ...         return {"text": f"See {passages[0]}."}
+    >>> async def ask():
+    ...     workers, said = Workers(), asyncio.get_running_loop().create_future()
+    ...     def listen(event):
+    ...         if event.kind == "say":
+    ...             said.set_result(event["text"])
+    ...     talk = LiveConversation(Reader(), [listen], workers)
+    ...     talk.put("end_of_turn", {"text": "who discovered radium"})
+    ...     text = await said
+    ...     await talk.close()
+    ...     workers.close()
+    ...     return text
+    >>> asyncio.run(ask())
+    'See p7.'
+    """
+
+    def __init__(
+        self,
+        assistant: Answers,
+        listeners: Iterable[Listener],
+        workers: Workers,
+        *,
+        hearing: Ears | None = None,
+        voice: Speech | None = None,
+        play: Callable[[int, bytes, int], None] | None = None,
+        manners: Manners | None = None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.assistant, self.workers, self.hearing = assistant, workers, hearing
+        self.listeners = list(listeners)
+        self.limits, self.clock = limits or Limits(), clock or MonotonicClock()
+        self.conversation = Conversation(assistant.lookup, manners=manners)
+        self.language: str | None = None
+        self.language_chosen = False
+        self.speech = SpeechOutput(voice, play, self.put, workers.sound) if voice and play else None
+        self.speaks = self.speech is not None
+        self._inbox: deque[tuple[str, Mapping[str, Any], bool]] = deque()
+        self._sound: deque[tuple[bytes, int, int] | None] = deque()
+        self._sound_s = 0.0
+        self._came, self._heard_something = asyncio.Event(), asyncio.Event()
+        self._tasks: dict[tuple[Any, ...], tuple[asyncio.Task[None], threading.Event]] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._count = itertools.count()
+        self._runs = [self._loop.create_task(self._run())]
+        if hearing is not None:
+            self._runs.append(self._loop.create_task(self._listen(hearing)))
+
+    # What comes in -------------------------------------------------------------------------------
+
+    def put(self, kind: str, data: Mapping[str, Any] | None = None, *, user: bool = False) -> None:
+        """Something happened; never blocks. Of partials that wait, the newest is enough.
+
+        Raises
+        ------
+        DataError
+            For input of a user who is too fast or whose text is too long.
+        """
+        data = data or {}
+        if user:
+            text = data.get("text", "")
+            if isinstance(text, str) and len(text) > self.limits.text:
+                raise DataError(
+                    f"The question has {len(text)} characters; the most is {self.limits.text}."
+                )
+            if len(self._inbox) >= self.limits.waiting:
+                raise DataError("Too much at once; wait until the answer is there.")
+        if kind == "partial" and self._inbox and self._inbox[-1][0] == "partial":
+            self._inbox.pop()
+        self._inbox.append((kind, data, user))
+        self._came.set()
+
+    def hear(self, pcm: bytes, rate: int, channels: int = 1) -> None:
+        """A piece of sound, 16 bit little endian; never blocks."""
+        if self.hearing is None:
+            raise DataError("There is no speech recogniser here, so nothing can be heard.")
+        self._sound.append((pcm, rate, channels))
+        self._sound_s += len(pcm) / (2 * rate * channels)
+        while self._sound_s > self.limits.sound_s and len(self._sound) > 1:
+            old = self._sound.popleft()
+            self._sound_s -= len(old[0]) / (2 * old[1] * old[2]) if old else 0.0
+        self._heard_something.set()
+
+    def end_sound(self) -> None:
+        """The user let go of the microphone: what was said until now is the question."""
+        if self.hearing is not None:
+            self._sound.append(None)
+            self._heard_something.set()
+
+    def choose_language(self, language: str) -> None:
+        """The user says which language it is; no detector overrules that.
+
+        Raises
+        ------
+        DataError
+            For what is no code of a language.
+        """
+        if not _CODE.fullmatch(language):
+            raise DataError(f"language={language!r:.40}; needed is a code, for instance 'en'.")
+        self.language, self.language_chosen = language, True
+        self.put("language", {"language": language})
+
+    async def close(self) -> None:
+        """End everything; nothing of it is waited for longer than a second."""
+        for run in self._runs:
+            run.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        for key in list(self._tasks):
+            self._stop(key)
+        if self.speech:
+            self.speech.stop()
+        if self.hearing is not None:
+            self.hearing.close()
+        await asyncio.wait(self._runs, timeout=1.0)
+
+    # One event after another ---------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            while self._inbox:
+                await self._step(*self._inbox.popleft())
+
+    async def _step(self, kind: str, data: Mapping[str, Any], user: bool) -> None:
+        try:
+            event = Event(kind, max(self.clock.now(), self.conversation.time), data)
+            call = partial(self.conversation.on, event)
+            outs = await self._loop.run_in_executor(self.workers.steps, call)
+        except DataError as error:
+            self._refused(kind, data, str(error), user)
+            return
+        except Exception as error:  # of a search: this question fails, the conversation goes on
+            self._refused(kind, data, f"{type(error).__name__}: {error}", user)
+            if kind != "cancel":
+                self.put("cancel", {"reason": "the search failed"})
+            return
+        for one in (event, *outs):
+            self._tell(one)
+        for out in outs:
+            if not out.get("again"):
+                self._act(out)
+
+    def _refused(self, kind: str, data: Mapping[str, Any], reason: str, user: bool) -> None:
+        if kind == "work_done":
+            failed = {"turn": data["turn"], "job": data["job"], "reason": reason}
+            self.put("work_failed", failed)
+        elif kind == "answer":
+            self.put("answer", {"turn": data["turn"], **withheld("The answer was not usable.")})
+        else:
+            about = {"id": data["id"]} if user and isinstance(data.get("id"), str) else {}
+            self._tell(Event("refused", self.conversation.time, {"reason": reason[:500], **about}))
+
+    def _tell(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener(event)
+
+    def _act(self, out: Event) -> None:
+        if out.kind == "work":
+            self._begin(("work", out["turn"], out["job"]), self._work, out)
+        elif out.kind == "cancel_work":
+            self._stop(("work", out["turn"], out["job"]))
+        elif out.kind == "fire" and self.conversation.lookup.rewrite is not None:
+            self._begin(("query", out["turn"], out["call"]), self._generate, out)
+        elif out.kind == "compose":
+            self._begin(("answer", out["turn"]), self._answer, out)
+        elif out.kind == "cancelled":
+            self._stop(("answer", out["turn"]))
+        elif out.kind == "wait":
+            self._wait(out)
+        elif out.kind == "say":
+            self._say(out)
+        elif out.kind == "stop_speaking" and self.speech:
+            self.speech.stop()
+
+    def _wait(self, out: Event) -> None:
+        number = next(self._count)
+        data = {key: value for key, value in out.data.items() if key not in ("at", "n")}
+
+        def ring() -> None:
+            del self._timers[number]
+            self.put("timer", data)
+
+        delay = max(out["at"] - self.clock.now(), 0.0)
+        self._timers[number] = self._loop.call_later(delay, ring)
+
+    # Work, in threads ----------------------------------------------------------------------------
+
+    def _begin(self, key: tuple[Any, ...], work: Callable[..., Any], out: Event) -> None:
+        cancelled = threading.Event()
+
+        async def whole() -> None:
+            try:
+                await work(out, cancelled)
+            finally:
+                cancelled.set()
+                self._tasks.pop(key, None)
+
+        self._tasks[key] = (self._loop.create_task(whole()), cancelled)
+
+    def _stop(self, key: tuple[Any, ...]) -> None:
+        if key in self._tasks:
+            task, cancelled = self._tasks.pop(key)
+            cancelled.set()
+            task.cancel()
+
+    async def _work(self, out: Event, cancelled: threading.Event) -> None:
+        plan, about = self.conversation.lookup.plan, {"turn": out["turn"], "job": out["job"]}
+        seconds = patience(plan, out)
+        try:
+            work = perform(plan, out, cancelled, self.workers.jobs)
+            value = await asyncio.wait_for(work, seconds)
+            self.put("work_done", {**about, "value": value})
+        except TimeoutError:
+            self.put("work_failed", {**about, "reason": f"no answer within {seconds:g} s"})
+        except Exception as error:  # whatever it raises is its result
+            self.put("work_failed", {**about, "reason": f"{type(error).__name__}: {error}"})
+
+    async def _generate(self, out: Event, cancelled: threading.Event) -> None:
+        lookup = self.conversation.lookup
+        assert lookup.rewrite is not None
+        query = await better_query(
+            lookup.rewrite, out["text"], lookup.plan.timeout_s, self.workers.jobs
+        )
+        about = {"turn": out["turn"], "call": out["call"]}
+        self.put("query", {**about, "text": query.text, "weights": query.weights})
+
+    async def _answer(self, out: Event, cancelled: threading.Event) -> None:
+        compose = partial(self._composed, out, cancelled)
+        try:
+            future = self._loop.run_in_executor(self.workers.answers, compose)
+            data = await asyncio.wait_for(future, self.limits.answer_s)
+        except TimeoutError:
+            data = withheld(
+                f"No answer was ready within {self.limits.answer_s:g} s, so none is given."
+            )
+        except Exception as error:  # whatever it raises, the user hears something
+            data = withheld(f"The answer failed ({type(error).__name__}: {error}).")
+        self.put("answer", {**data, "turn": out["turn"]})
+
+    def _composed(self, out: Event, cancelled: threading.Event) -> dict[str, Any]:
+        passages = [self.assistant.source(id) for id in out["ids"]]
+        answer = self.assistant.answer(
+            out["text"],
+            passages,
+            out["findings"],
+            language=self.language,
+            cancelled=cancelled.is_set,
+        )
+        return dict(answer if isinstance(answer, Mapping) else answer.to_dict())
+
+    # Sound ---------------------------------------------------------------------------------------
+
+    async def _listen(self, hearing: Ears) -> None:
+        while True:
+            await self._heard_something.wait()
+            self._heard_something.clear()
+            while self._sound:
+                piece = self._sound.popleft()
+                if piece is None:
+                    await self._heard(lambda: hearing.feed(_SILENCE, _RATE))
+                    self.put("end_of_turn")
+                    hearing.reset()
+                    continue
+                self._sound_s -= len(piece[0]) / (2 * piece[1] * piece[2])
+                await self._heard(partial(hearing.feed, *piece))
+
+    async def _heard(self, feed: Callable[[], list[tuple[str, dict[str, Any]]]]) -> None:
+        try:
+            found = await self._loop.run_in_executor(self.workers.sound, feed)
+        except Exception as error:  # of a recogniser: this piece is lost, the conversation goes on
+            reason = f"What was said could not be recognised: {error}"
+            self._tell(Event("refused", self.conversation.time, {"reason": reason[:500]}))
+            return
+        for kind, data in found:
+            self.put(kind, data)
+
+    def _say(self, out: Event) -> None:
+        if self.speech and self.speaks:
+            self.speech.start(out["turn"], out["text"], self.language)
+        else:
+            self.put("spoken", {"turn": out["turn"]})
+
+
+_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})?")
+_RATE = 16_000
+_SILENCE = bytes(2 * _RATE)  # a second, so that the recogniser finishes its last word
+
+
+def withheld(reason: str) -> dict[str, Any]:
+    """The content of an answer that says only why there is none."""
+    return Answer(reason, decision=Verdict("withhold", reason)).to_dict()
