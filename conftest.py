@@ -5,6 +5,7 @@ Each page runs in an empty folder of its own; docstring examples do too.
 
 import importlib.util
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ collect_ignore_glob = (
     if importlib.util.find_spec("torch")
     else ["src/foretell/recall/osc_head.py", *(f"src/foretell/dynamics/{n}" for n in _LEARNERS)]
 )
+if shutil.which("espeak-ng") is None:
+    collect_ignore_glob.append("src/foretell/converse/audio/voice.py")
 
 
 def _enter_empty_folder(namespace: dict[str, Any]) -> None:

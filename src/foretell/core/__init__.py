@@ -14,6 +14,7 @@ from foretell.core.errors import (
     NotFittedError,
     NumericalError,
     ParameterError,
+    ProgramError,
     WipeoutError,
 )
 from foretell.core.files import write_bytes_atomic, write_text_atomic
@@ -39,6 +40,7 @@ __all__ = [
     "NumericalError",
     "ParameterError",
     "Process",
+    "ProgramError",
     "Progress",
     "Timeline",
     "TimelineWriter",

@@ -9,6 +9,7 @@
     ├── WipeoutError              failures took every copy of some data (also a RuntimeError)
     ├── ControllerError           another rank failed, is missing or disagrees (also a RuntimeError)
     ├── NumericalError            a computation left its valid range (also an ArithmeticError)
+    ├── ProgramError              a program that was called failed or hung (also a RuntimeError)
     └── MissingExtraError         an optional dependency is not installed (also an ImportError)
 
     ForetellWarning               a result is usable, but look at it (a UserWarning)
@@ -67,6 +68,10 @@ class ControllerError(ForetellError, RuntimeError):
 
 class NumericalError(ForetellError, ArithmeticError):
     """A computation left its valid range, for instance a training that diverged."""
+
+
+class ProgramError(ForetellError, RuntimeError):
+    """A program that was called could not be started, failed, or wrote nothing for too long."""
 
 
 class MissingExtraError(ForetellError, ImportError):

@@ -1,0 +1,28 @@
+from .activity import EnergyActivity, SileroActivity
+from .hearing import Heard, Hearing, hear
+from .log_mel import log_mel
+from .parts import Part, available
+from .resampling import Resampler
+from .samples import as_mono
+from .turn_end import Patience, SoundTurnEnd, TextTurnEnd
+from .voice import Voice
+from .whisper import HeardWord, WhisperRecogniser
+
+__all__ = [
+    "EnergyActivity",
+    "Heard",
+    "HeardWord",
+    "Hearing",
+    "Part",
+    "Patience",
+    "Resampler",
+    "SileroActivity",
+    "SoundTurnEnd",
+    "TextTurnEnd",
+    "Voice",
+    "WhisperRecogniser",
+    "as_mono",
+    "available",
+    "hear",
+    "log_mel",
+]
