@@ -4,14 +4,8 @@ Training a network needs torch; everything else, a trained model included, does 
 """
 
 from foretell.dynamics.koopman.base import KoopmanModel
-from foretell.dynamics.koopman.control import (
-    ClosedLoop,
-    Controller,
-    ControlPlan,
-    KoopmanLQR,
-    KoopmanMPC,
-    closed_loop,
-)
+from foretell.dynamics.koopman.closed_loop import ClosedLoop, Controller, closed_loop
+from foretell.dynamics.koopman.control import ControlPlan, KoopmanLQR, KoopmanMPC
 from foretell.dynamics.koopman.edmd import EDMDc
 from foretell.dynamics.koopman.horizon_errors import HorizonErrors
 from foretell.dynamics.koopman.koopman_qp import AlternatingKoopman, JointKoopman, KoopmanQP

@@ -11,28 +11,25 @@ Legend: H steps, N variables, K inputs, Z lifted states.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_discrete_are
 
-from foretell.core import NumericalError, ParameterError
+from foretell.core import ParameterError
 from foretell.dynamics.koopman.base import KoopmanModel
 from foretell.dynamics.koopman.linear import features, rollout
-from foretell.solve.mpc import LinearMPC, ResponseMPC, bounds, weight
+from foretell.solve.lqr import regulator
+from foretell.solve.mpc import LinearMPC, MPCPlan, ResponseMPC, bounds, weight
 
 Array = NDArray[np.float64]
 
 _SWEEPS = 2  # linearisations of a bilinear model in one step
-_UNSTEERED = 1e-8  # smallest singular value of [A - lam I, B] of a mode that can be steered
 
 
-@dataclass(frozen=True, eq=False)
-class ControlPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class ControlPlan(MPCPlan):
     """Inputs for the whole horizon and what the model predicts of them, in data units.
 
     Attributes
@@ -49,23 +46,9 @@ class ControlPlan:
         Changes of the active set.
     """
 
-    inputs: Array
-    outputs: Array
-    violation: float
-    cost: float
-    iterations: int
-
     def __repr__(self) -> str:
         kept = "bounds kept" if self.violation == 0 else f"violation {self.violation:.3g} std"
         return f"ControlPlan({len(self.inputs)} steps, cost {self.cost:.4g}, {kept})"
-
-
-class Controller(Protocol):
-    """Something that answers a measured state with an input."""
-
-    def control(self, x: Array) -> Array:
-        """Input (K,) for the state x (N,)."""
-        ...
 
 
 class KoopmanMPC:
@@ -102,7 +85,7 @@ class KoopmanMPC:
     Examples
     --------
     >>> from foretell.data.controlled_systems import duffing
-    >>> from foretell.dynamics.koopman import EDMDc
+    >>> from foretell.dynamics.koopman import EDMDc, closed_loop
     >>> data = duffing().recordings(40, 60, random_state=0)
     >>> model = EDMDc(n_centres=30, random_state=0).fit(data)
     >>> mpc = KoopmanMPC(model, horizon=20, Q=[1.0, 0.1], R=0.01, u_min=-1.0, u_max=1.0)
@@ -327,120 +310,6 @@ class KoopmanLQR:
         u = self._u - self.gain @ (z - self._z)
         scaler = self.model.scaler_
         return np.asarray(u * scaler.control_scale + scaler.control_mean)
-
-
-def regulator(A: ArrayLike, B: ArrayLike, Q: ArrayLike, R: ArrayLike) -> Array:
-    """The gain of u = -gain z that minimises the sum of z'Qz + u'Ru for z+ = A z + B u.
-
-    Raises
-    ------
-    NumericalError
-        The pair cannot be stabilised; the message names the mode.
-
-    Examples
-    --------
-    >>> regulator([[1.0]], [[1.0]], [[1.0]], [[1.0]]).round(3)
-    array([[0.618]])
-    """
-    a, b = np.asarray(A, float), np.asarray(B, float)
-    for mode in np.linalg.eigvals(a):
-        if abs(mode) < 1 - 1e-9:
-            continue
-        both = np.hstack([a - mode * np.eye(len(a)), b])
-        if np.linalg.svd(both, compute_uv=False)[-1] < _UNSTEERED * max(1.0, np.abs(a).max()):
-            raise NumericalError(
-                f"the mode with eigenvalue {mode:.6g} neither decays nor can it be steered, so "
-                "that no regulator exists. Use KoopmanMPC, whose horizon is finite, or "
-                "discount=0.99."
-            )
-    try:
-        P = solve_discrete_are(a, b, np.asarray(Q, float), np.asarray(R, float))
-    except (np.linalg.LinAlgError, ValueError) as error:
-        raise NumericalError(
-            f"the Riccati equation has no usable solution ({error}). Use KoopmanMPC, or "
-            "discount=0.99."
-        ) from error
-    return np.asarray(np.linalg.solve(np.asarray(R) + b.T @ P @ b, b.T @ P @ a))
-
-
-@dataclass(frozen=True, eq=False)
-class ClosedLoop:
-    """A run of a plant under a controller.
-
-    Attributes
-    ----------
-    states : array (T + 1, N)
-    inputs : array (T, K)
-    seconds : array (T,)
-        Time that the controller took for each answer.
-    """
-
-    states: Array
-    inputs: Array
-    seconds: Array
-
-    def cost(
-        self, Q: ArrayLike, R: ArrayLike, reference: ArrayLike = 0.0, u_reference: ArrayLike = 0.0
-    ) -> float:
-        """Sum over the run of (x - reference)'Q(x - reference) + (u - u_reference)'R(..)."""
-        x = self.states[1:] - np.asarray(reference, float)
-        u = self.inputs - np.asarray(u_reference, float)
-        W, V = weight(Q, x.shape[1], "Q"), weight(R, u.shape[1], "R")
-        value = np.einsum("tn,nm,tm->", x, W, x) + np.einsum("tk,kl,tl->", u, V, u)
-        return float(value) if np.isfinite(value) else float("inf")
-
-    def __repr__(self) -> str:
-        return (
-            f"ClosedLoop({len(self.inputs)} steps, median {1e3 * np.median(self.seconds):.2f} ms "
-            "a step)"
-        )
-
-
-def closed_loop(
-    plant: Any,
-    controller: Any,
-    x0: ArrayLike,
-    steps: int,
-    *,
-    reference: ArrayLike | None = None,
-    u_min: ArrayLike | None = None,
-    u_max: ArrayLike | None = None,
-) -> ClosedLoop:
-    """Run a plant under a controller that sees its state.
-
-    Parameters
-    ----------
-    plant : Plant, or callable
-        Something with ``advance(x, u)``, or a function of x (N,) and u (K,) giving the next x.
-    controller : Controller
-        Something with ``control(x)``.
-    x0 : array (N,)
-    steps : int
-    reference : array (N,) or (steps + H, N), optional
-        Passed on to a KoopmanMPC; of a long one it sees the part ahead.
-    u_min, u_max : optional
-        What the actuator can do; inputs are clipped to it.
-    """
-    advance: Callable[[Array, Array], Array] = getattr(plant, "advance", plant)
-    x = np.asarray(x0, dtype=np.float64)
-    if hasattr(controller, "reset"):
-        controller.reset()
-    aim = None if reference is None else np.asarray(reference, float)
-    states, inputs, seconds = [x], [], []
-    for k in range(steps):
-        began = time.process_time()
-        if aim is None:
-            u = controller.control(x)
-        else:
-            ahead = aim[k + 1 : k + 1 + controller.horizon] if aim.ndim == 2 else aim
-            u = controller.control(x, ahead)
-        seconds.append(time.process_time() - began)
-        if u_min is not None or u_max is not None:
-            u = np.clip(u, u_min, u_max)
-        x = np.asarray(advance(x, u))
-        states.append(x)
-        inputs.append(u)
-    return ClosedLoop(np.array(states), np.array(inputs), np.array(seconds))
 
 
 def check_steerable(model: KoopmanModel) -> None:
