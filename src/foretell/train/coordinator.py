@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from foretell.core.errors import ControllerError, DataError, MissingExtraError
 from foretell.train.graph import ParallelLayout, signature
-from foretell.train.rl.balance import balance
+from foretell.train.rl.balancing import balance
 from foretell.train.rl.buffer import DoubleBuffer
 from foretell.train.rl.group import Alone, Group
 from foretell.train.rl.rows import RowBatch
@@ -104,6 +104,8 @@ class Coordinator:
         How far above the mean ``min_move`` leaves the largest load, as a share.
     double_buffer : bool
         Two slots for each edge rather than one.
+    may_be_empty : bool
+        Whether it is fine that no rank has a row, as when all samples were dropped.
 
     Examples
     --------
@@ -127,10 +129,12 @@ class Coordinator:
         unit: int = 1,
         eps: float = 0.02,
         double_buffer: bool = True,
+        may_be_empty: bool = False,
     ) -> None:
         self.group: Group = group or Alone()
         self.layouts = {k: v.over(self.group.size) for k, v in (layouts or {}).items()}
         self.balance, self.unit, self.eps = balance, unit, eps
+        self.may_be_empty = may_be_empty
         self.buffer = DoubleBuffer(slots=2 if double_buffer else 1)
         self._plans: dict[Hashable, dict[int, int]] = {}
         self._bytes = np.zeros((self.group.size, self.group.size), dtype=np.int64)
@@ -145,7 +149,7 @@ class Coordinator:
         """One with the same settings and its own group, for a second thread."""
         return Coordinator(
             self.group.twin(), self.layouts, balance=self.balance, unit=self.unit, eps=self.eps,
-            double_buffer=self.buffer.slots == 2,
+            double_buffer=self.buffer.slots == 2, may_be_empty=self.may_be_empty,
         )  # fmt: skip
 
     def put(self, edge: str, epoch: Hashable, rows: object) -> None:
@@ -262,6 +266,8 @@ class Coordinator:
         src, dst = self.layout(source), self.layout(target)
         mine = batch if src.owner(src.copy_of(self.group.rank)) == self.group.rank else None
         table = self._gather(mine, f"{place} {source}>{target}", error)
+        if table is None:
+            return RowBatch.without_rows()
         part = self._plan(table, src, dst, policy or self.balance, plan_key)
         owner = np.array([dst.owner(copy) for copy in range(dst.dp or 1)])[part]
         found = self._move(batch, mine, table, owner, src, dst)
@@ -276,11 +282,15 @@ class Coordinator:
             float(bound), self._seconds,
         )  # fmt: skip
 
-    def _gather(self, mine: RowBatch | None, place: str, error: BaseException | None) -> _Table:
+    def _gather(
+        self, mine: RowBatch | None, place: str, error: BaseException | None
+    ) -> _Table | None:
         mine = mine if mine is not None else RowBatch.without_rows()
         schema = mine.schema().encode() if len(mine) else b""
         heads = self._meet(place, "", error, [len(mine), len(schema)])
         n_rows, n_text = heads.max(axis=0).tolist()
+        if not n_rows and self.may_be_empty:
+            return None
         if not n_rows:
             raise DataError(f"No rank has a row at {place}. Give at least one prompt a step.")
         buffer = np.zeros(12 * n_rows + n_text, dtype=np.uint8)

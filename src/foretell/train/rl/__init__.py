@@ -1,18 +1,8 @@
-"""Reinforcement learning of language models and other policies, by ranks without a master."""
+"""Reinforcement learning of language models and other policies, by ranks without a master.
 
-from foretell.train.rl.balance import Balance, balance
-from foretell.train.rl.buffer import DoubleBuffer
-from foretell.train.rl.group import Alone, Group, ThreadGroup, TorchGroup, in_threads
-from foretell.train.rl.rows import RowBatch
+Names load their module on first use.
+"""
 
-__all__ = [
-    "Alone",
-    "Balance",
-    "DoubleBuffer",
-    "Group",
-    "RowBatch",
-    "ThreadGroup",
-    "TorchGroup",
-    "balance",
-    "in_threads",
-]
+import lazy_loader as _lazy_loader
+
+__getattr__, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)

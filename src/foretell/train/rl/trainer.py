@@ -1,0 +1,624 @@
+"""What GRPO and PPO share: the steps of a training that every rank runs.
+
+    stream of prompts -> [rollout -> ... -> what the update needs] in chunks -> update
+
+The part in brackets is a chain of the workflow. With more than one chunk, the ranks draw the next
+chunk while a second thread, with a group of its own, takes the last one through the rest of the
+chain. The update waits for all chunks, so that every sample comes from the present weights.
+
+Exactness. "bitwise": rollouts, log-probabilities and gradients are computed in units, the samples of
+one prompt, whose shapes depend on nothing but the prompt and its samples, and gradients are
+summed in integers. Then the weights have the same bits for every number of ranks, layout and
+balance policy. "fast": rows are packed by a token budget and gradients summed in float32.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from foretell.core.artifact import Artifact
+from foretell.core.errors import (
+    ArtifactError,
+    MissingExtraError,
+    NumericalError,
+    ParameterError,
+)
+from foretell.train.coordinator import Coordinator, ReshardStats
+from foretell.train.graph import Node, ParallelLayout, Planner, Workflow
+from foretell.train.rl.balancing import POLICIES
+from foretell.train.rl.fixed_point import from_fixed, summed, to_fixed
+from foretell.train.rl.flat import FlatAdamW, weights_hash
+from foretell.train.rl.group import Alone, Group
+from foretell.train.rl.loader import PromptStream, as_tasks
+from foretell.train.rl.lora import adapters_off, has_lora
+from foretell.train.rl.objectives import (
+    LOSS_NORMS,
+    clipped_objective,
+    token_weights,
+    varied_groups,
+)
+from foretell.train.rl.policy import Policy, Task
+from foretell.train.rl.rewards import checked_reward
+from foretell.train.rl.rows import RowBatch
+from foretell.train.rl.runner import Runner
+from foretell.train.task import shard_generator
+
+try:
+    import torch
+    from torch import Tensor
+except ImportError as error:
+    raise MissingExtraError("torch", "learn", "train by reinforcement learning") from error
+
+Reward = Callable[[Task, Any], float]
+EXACTNESS = ("bitwise", "fast")
+_MOST_ROUNDS = 10  # of dynamic sampling in one step
+_CHECKED_STEPS = 3  # first steps in which the weights of the ranks are compared
+_STATE = "rl-training"
+
+
+@dataclass(frozen=True)
+class RLStep:
+    """One step of a training, over all ranks.
+
+    Parameters
+    ----------
+    step : int
+        Number of the step, from 1.
+    reward : float
+        Mean reward of all samples that were drawn.
+    loss : float
+        What was minimised, at the last update of the step.
+    kl : float
+        Mean divergence from the reference for each token, nats; 0 without a reference.
+    clipped : float
+        Share of the drawn tokens whose gradient was cut off.
+    flat_groups : float
+        Share of the prompts whose samples all had one reward.
+    tokens : int
+        Drawn tokens that were trained on.
+    length : float
+        Mean length of a response, tokens.
+    gradient : float
+        Length of the gradient before it was clipped.
+    rounds : int
+        Rounds of dynamic sampling.
+    mismatch : float
+        Largest difference between the log-probabilities of sampler and trainer, nats.
+    value_loss : float
+        Loss of the critic, for PPO.
+    """
+
+    step: int
+    reward: float
+    loss: float
+    kl: float
+    clipped: float
+    flat_groups: float
+    tokens: int
+    length: float
+    gradient: float
+    rounds: int
+    mismatch: float
+    value_loss: float = 0.0
+
+    def __repr__(self) -> str:
+        return (
+            f"RLStep({self.step}: reward {self.reward:.3f}, kl {self.kl:.2g}, "
+            f"{100 * self.flat_groups:.0f} % flat groups, {self.tokens} tokens)"
+        )
+
+
+class PolicyTrainer:
+    """Base of `GRPOTrainer` and `PPOTrainer`; see there for the parameters."""
+
+    policy: Policy
+    reward_fn: Reward
+    group_size: int
+    workflow: Workflow
+
+    def __init__(self, policy: Policy, reward_fn: Reward, **settings: Any) -> None:
+        self.policy, self.reward_fn = policy, reward_fn
+        for name, value in settings.items():
+            setattr(self, name, value)
+        self.step_, self.cursor_, self.history_ = 0, 0, list[RLStep]()
+        self._optimizer: FlatAdamW | None = None
+        self._loaded: dict[str, Any] | None = None
+        self._tasks: dict[int, Task] = {}
+
+    # ---- settings that both trainers have ----
+    group: Group | None
+    layout: Mapping[str, ParallelLayout] | None
+    ref: Policy | None
+    prompts_per_step: int
+    kl_coef: float
+    clip_range: float | tuple[float, float]
+    loss_norm: str
+    balance: str
+    exactness: str
+    updates_per_step: int
+    lr: float
+    max_grad_norm: float
+    chunks: int
+    double_buffer: bool
+    dynamic_sampling: bool
+    mismatch_cap: float | None
+    token_budget: int
+    random_state: int
+
+    def fit(
+        self,
+        prompts: Iterable[Any],
+        n_steps: int = 100,
+        *,
+        on_step: Callable[[RLStep], None] | None = None,
+    ) -> PolicyTrainer:
+        """Train; every rank calls this with the same arguments.
+
+        Parameters
+        ----------
+        prompts : iterable
+            Tasks, texts, (prompt, answer) pairs, or mappings with "prompt" and "answer".
+        n_steps : int
+            Steps to do; more calls go on from where the last one ended.
+        on_step : callable, optional
+            Is given an `RLStep` after each step; must do the same on all ranks.
+
+        Raises
+        ------
+        ParameterError, DataError
+            A setting, a prompt, or a reward is not usable; raised on all ranks.
+        ControllerError
+            Another rank failed, is missing or disagrees.
+        """
+        tasks = as_tasks(prompts)
+        self._start(tasks)
+        for _ in range(n_steps):
+            done = self._one_step(tasks)
+            self.history_.append(done)
+            if on_step is not None:
+                on_step(done)
+        return self
+
+    def generate(self, prompts: Iterable[Any], *, greedy: bool = True, seed: int = 0) -> list[Any]:
+        """One completion for each prompt; on this rank alone."""
+        tasks = as_tasks(prompts)
+        found = []
+        for start in range(0, len(tasks), 64):
+            part = tasks[start : start + 64]
+            uid = torch.arange(start, start + len(part))
+            draws = torch.stack([self._draws(seed, int(u)) for u in uid])
+            options = {"greedy": True} if greedy else {}
+            rows = self.policy.rollout([t.prompt for t in part], uid, draws, **options)
+            found += self.policy.completions(rows)
+        return found
+
+    def score(self, prompts: Iterable[Any], answers: Sequence[Any] | None = None) -> float:
+        """Mean reward of greedy completions; the ranks share the prompts."""
+        tasks = as_tasks(prompts)
+        if answers is not None:
+            tasks = [replace(t, answer=a) for t, a in zip(tasks, answers, strict=True)]
+        group = self.group or Alone()
+        mine = tasks[group.rank :: group.size]
+        texts = self.generate(mine) if mine else []
+        rewards = [
+            checked_reward(self.reward_fn(t, text), n)
+            for n, (t, text) in enumerate(zip(mine, texts, strict=True))
+        ]
+        return float(summed(group, torch.tensor([sum(rewards)], dtype=torch.float64))) / len(tasks)
+
+    def get_params(self) -> Tensor:
+        """The trained weights as one float32 vector, a copy."""
+        return self._adam().get()
+
+    def set_params(self, values: Tensor) -> None:
+        """Replace the trained weights."""
+        self._adam().set(values)
+
+    def params_hash(self) -> str:
+        """SHA-256 of the trained weights."""
+        return weights_hash([self.get_params()])
+
+    def stats(self) -> ReshardStats:
+        """What was moved between the stages, for the part of the chain before the update."""
+        return self._side.stats()
+
+    def save(self, path: str | Path) -> Path:
+        """Write weights, moments and the place in the stream of prompts, on rank 0.
+
+        A training goes on from it with any number of ranks.
+        """
+        group, place = self.group or Alone(), Path(path)
+        if group.rank == 0:
+            arrays = {k: v for name, o in self._optimizers() for k, v in o.state(name).items()}
+            fields = {"step": self.step_, "cursor": self.cursor_, "identity": self._identity()}
+            Artifact(model_class=_STATE, arrays=arrays, fields=fields).save(place)
+        Coordinator(group).agree(f"step {self.step_}, saved")
+        return place
+
+    def load(self, path: str | Path) -> PolicyTrainer:
+        """Take over what ``save`` wrote; every rank calls this.
+
+        Raises
+        ------
+        ArtifactError
+            It is of another model or vocabulary.
+        """
+        artifact = Artifact.open(Path(path), classes=[_STATE])
+        fields: dict[str, Any] = dict(artifact.fields)
+        for name, value in self._identity().items():
+            if fields["identity"].get(name) != value:
+                raise ArtifactError(
+                    f"{path} was saved with {name} {fields['identity'].get(name)}, and this training "
+                    f"has {value}. Use the model and tokenizer that it was saved with."
+                )
+        for name, optimizer in self._optimizers():
+            optimizer.restore(name, dict(artifact.arrays))
+        self.step_, self.cursor_ = int(fields["step"]), int(fields["cursor"])
+        return self
+
+    # ---- start ----
+
+    def _identity(self) -> dict[str, Any]:
+        tokenizer = getattr(self.policy, "tokenizer", None)
+        size = len(tokenizer) if tokenizer is not None else 0
+        return {"vocabulary": size, "weights": self._adam().size}
+
+    def _adam(self) -> FlatAdamW:
+        if self._optimizer is None:
+            self._optimizer = FlatAdamW(self.policy.module, lr=self.lr, clip=self.max_grad_norm)
+        return self._optimizer
+
+    def _optimizers(self) -> list[tuple[str, FlatAdamW]]:
+        return [("actor", self._adam())]
+
+    def _check(self) -> None:
+        choices = {"exactness": EXACTNESS, "balance": POLICIES, "loss_norm": LOSS_NORMS}
+        for name, possible in choices.items():
+            if getattr(self, name) not in possible:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r}; needed is one of {', '.join(possible)}."
+                )
+        for name in ("group_size", "prompts_per_step", "updates_per_step", "chunks", "token_budget"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ParameterError(f"{name}={value!r}; needed is a whole number of at least 1.")
+        if not 0 <= self.kl_coef or not self.lr > 0:
+            raise ParameterError(
+                f"kl_coef={self.kl_coef!r}, lr={self.lr!r}; needed are at least 0 and above 0."
+            )
+        low, high = self._clip()
+        if not (0 < low < 1 and high > 0):
+            raise ParameterError(
+                f"clip_range={self.clip_range!r}; needed is a number in (0, 1), or two of them."
+            )
+
+    def _clip(self) -> tuple[float, float]:
+        clip = self.clip_range
+        return clip if isinstance(clip, tuple) else (float(clip), float(clip))
+
+    def _start(self, tasks: list[Task]) -> None:
+        """Plan, compare the plans and settings of all ranks, and give all the weights of rank 0."""
+        self._check()
+        group = self.group or Alone()
+        unit = self.group_size if self.exactness == "bitwise" else 1
+        flow = self.workflow if self._has_reference() else self.workflow.without("ref_logp")
+        plan = Planner(
+            flow.bind(**{node.name: getattr(self, f"_node_{node.name}") for node in flow.nodes}),
+            self.layout, group.size, splits_groups=unit == 1,
+        ).linearize()  # fmt: skip
+        nodes, layouts = plan.chain(group.rank), plan.branch(group.rank).layouts
+        self._main = Coordinator(
+            group, layouts, balance=self.balance, unit=unit, double_buffer=self.double_buffer,
+            may_be_empty=self.dynamic_sampling,
+        )  # fmt: skip
+        cut = next(k for k, node in enumerate(nodes) if node.kind == "train")
+        self._before, self._updates = nodes[:cut], nodes[cut:]
+        frozen = weights_hash(p for p in self.policy.module.parameters() if not p.requires_grad)
+        told = f"{plan.text()} {self._settings()} {len(tasks)} prompts, frozen {frozen[:16]}"
+        self._main.agree("start", detail=told)
+        for _, optimizer in self._optimizers():
+            weights = optimizer.get()
+            group.broadcast(weights)
+            optimizer.set(weights)
+        self._side = self._main.twin() if self.chunks > 1 else self._main
+        stages = {node.name: node.layout for node in nodes}
+        self._runner, self._last = Runner(self._side, stages), Runner(self._main, stages)
+        self._stream = PromptStream(len(tasks), self.random_state)
+        self._frozen_actor = None
+        if self._has_reference() and self.ref is None and not has_lora(self.policy.module):
+            self._frozen_actor = copy.deepcopy(self.policy.module).requires_grad_(False)
+
+    def _settings(self) -> str:
+        names = (
+            "group_size", "prompts_per_step", "kl_coef", "clip_range", "loss_norm", "balance",
+            "exactness", "updates_per_step", "lr", "chunks", "dynamic_sampling", "random_state",
+        )  # fmt: skip
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+
+    def _has_reference(self) -> bool:
+        return self.kl_coef > 0
+
+    # ---- one step ----
+
+    def _one_step(self, tasks: list[Task]) -> RLStep:
+        if self.step_ < _CHECKED_STEPS:
+            mine = "".join(weights_hash([o.get()])[:16] for _, o in self._optimizers())
+            self._main.agree(f"step {self.step_}, weights", detail=mine)
+        self._sums = dict.fromkeys(("reward", "drawn", "flat", "length"), 0.0)
+        batches: list[RowBatch] = []
+        accepted: list[int] = []
+        rounds = 0
+        while True:
+            places = range(self.cursor_, self.cursor_ + self.prompts_per_step)
+            self.cursor_ = places.stop
+            batches += self._collect(tasks, places, rounds)
+            rounds += 1
+            if not self.dynamic_sampling:
+                break
+            accepted = self._agreed_prompts(batches)
+            if len(accepted) >= self.prompts_per_step or rounds == _MOST_ROUNDS:
+                break
+        rows = RowBatch.concat(batches)
+        if self.dynamic_sampling:
+            wanted = torch.tensor(sorted(accepted)[: self.prompts_per_step], dtype=torch.int64)
+            rows = rows.select(torch.isin(rows.uid // self.group_size, wanted).nonzero()[:, 0])
+        done = self._update(rows, rounds)
+        self._main.swap((self.step_, "update"))
+        self.step_ += 1
+        self._tasks.clear()
+        return done
+
+    def _collect(self, tasks: list[Task], places: range, round_: int) -> list[RowBatch]:
+        """The rows of one round, drawn and taken through the chain chunk by chunk."""
+        group = self._main.group
+        layout = self._main.layout("rollout")
+        mine = self._stream.share(places, layout.copy_of(group.rank), layout.dp or 1)
+        for place in mine:
+            self._tasks[place] = tasks[self._stream.at(place)]
+        parts = [mine[k :: self.chunks] for k in range(self.chunks)]
+        rollout, rest = self._before[0], self._before[1:]
+        if self.chunks == 1:
+            return [self._chain(rest, *self._drawn(rollout, parts[0]), (self.step_, round_, 0))]
+        waiting: list[Future[RowBatch]] = []
+
+        def chain(k: int, drawn: RowBatch | None, error: BaseException | None) -> RowBatch:
+            if k:
+                waiting[k - 1].result()  # all ranks stop at the first chunk that failed
+            return self._chain(rest, drawn, error, (self.step_, round_, k))
+
+        with ThreadPoolExecutor(1, thread_name_prefix="chunks") as pool:
+            for k, part in enumerate(parts):
+                drawn = self._drawn(rollout, part)
+                waiting.append(pool.submit(chain, k, *drawn))
+                if drawn[1] is not None:
+                    break
+        return [future.result() for future in waiting]
+
+    def _drawn(
+        self, rollout: Node, places: list[int]
+    ) -> tuple[RowBatch | None, BaseException | None]:
+        assert rollout.run is not None
+        try:
+            return rollout.run(places), None
+        except Exception as error:
+            return None, error
+
+    def _chain(
+        self, nodes: Sequence[Node], drawn: RowBatch | None, error: BaseException | None,
+        epoch: tuple[int, int, int],
+    ) -> RowBatch:  # fmt: skip
+        given = {} if drawn is None else {self._before[0].name: drawn}
+        outputs, error = self._runner.run(nodes, given, epoch, error=error)
+        self._side.agree(f"step {epoch}, chain", error=error)
+        self._side.swap(epoch)
+        rows: RowBatch = outputs[nodes[-1].name]
+        return rows
+
+    def _agreed_prompts(self, batches: list[RowBatch]) -> list[int]:
+        """Prompts with signal on any rank, the same list everywhere."""
+        here = {
+            int(u) for b in batches if len(b) for u in (b.uid // self.group_size).unique().tolist()
+        }
+        counts = self._main.group.all_gather(torch.tensor([len(here)]))
+        most = int(counts.max())
+        padded = torch.full((max(most, 1),), -1)
+        padded[: len(here)] = torch.tensor(sorted(here), dtype=torch.int64)
+        found = self._main.group.all_gather(padded).flatten().unique().tolist()
+        return [u for u in found if u >= 0]
+
+    # ---- nodes ----
+
+    def _node_rollout(self, places: list[int]) -> RowBatch:
+        parts = []
+        for chosen in self._prompt_units(places):
+            uid = [p * self.group_size + g for p in chosen for g in range(self.group_size)]
+            draws = torch.stack([self._draws(self.random_state, u) for u in uid])
+            prompts = [self._tasks[u // self.group_size].prompt for u in uid]
+            parts.append(self.policy.rollout(prompts, torch.tensor(uid), draws))
+        return RowBatch.concat(parts) if parts else RowBatch.without_rows()
+
+    def _prompt_units(self, places: list[int]) -> Iterator[list[int]]:
+        size = 1 if self.exactness == "bitwise" else max(1, 256 // self.group_size)
+        for start in range(0, len(places), size):
+            yield places[start : start + size]
+
+    def _draws(self, seed: int, uid: int) -> Tensor:
+        """The numbers in [0, 1) from which a row is drawn: of (seed, uid), never of a rank.
+
+        A uid occurs in one step only, so the step needs not enter.
+        """
+        return torch.from_numpy(shard_generator(seed, uid).random(self.policy.n_draws))
+
+    def _node_reward(self, rows: RowBatch) -> RowBatch:
+        if not len(rows):
+            return rows
+        rewards = []
+        for uid, text in zip(rows.uid.tolist(), self.policy.completions(rows), strict=True):
+            task = self._tasks[uid // self.group_size]
+            rewards.append(checked_reward(self.reward_fn(task, text), uid))
+        rows = rows.with_rows(reward=torch.tensor(rewards, dtype=torch.float64))
+        if self._main.layout("rollout").owner(self._copy()) == self._main.group.rank:
+            self._sums["reward"] += sum(rewards)
+            self._sums["drawn"] += len(rows)
+            self._sums["length"] += float(rows.tokens["mask"].sum())
+            if self.group_size > 1:
+                self._sums["flat"] += float((~varied_groups(rows, self.group_size)).sum())
+        return rows
+
+    def _copy(self) -> int:
+        return self._main.layout("rollout").copy_of(self._main.group.rank)
+
+    @torch.no_grad()
+    def _node_old_logp(self, rows: RowBatch) -> RowBatch:
+        return self._with_logp(rows, "old_logp", self.policy)
+
+    @torch.no_grad()
+    def _node_ref_logp(self, rows: RowBatch) -> RowBatch:
+        if self.ref is not None:
+            return self._with_logp(rows, "ref_logp", self.ref)
+        if self._frozen_actor is None:
+            with adapters_off():
+                return self._with_logp(rows, "ref_logp", self.policy)
+        reference = copy.copy(self.policy)
+        reference.module = self._frozen_actor
+        return self._with_logp(rows, "ref_logp", reference)
+
+    def _with_logp(self, rows: RowBatch, name: str, policy: Policy) -> RowBatch:
+        parts = [unit.with_tokens(**{name: policy.log_probs(unit)}) for unit in self._units(rows)]
+        return RowBatch.concat(parts) if parts else rows
+
+    def _units(self, rows: RowBatch) -> Iterator[RowBatch]:
+        """Rows that are computed together: those of a prompt, or as many as the budget allows."""
+        if not len(rows):
+            return
+        if self.exactness == "bitwise":
+            yield from rows.groups(self.group_size)
+            return
+        order = sorted(range(len(rows)), key=lambda k: (int(rows.lengths[k]), int(rows.uid[k])))
+        start = 0
+        for stop in range(1, len(order) + 1):
+            longest = int(rows.lengths[order[stop]]) if stop < len(order) else 0
+            if stop == len(order) or longest * (stop + 1 - start) > self.token_budget:
+                yield rows.select(order[start:stop])
+                start = stop
+
+    # ---- the update ----
+
+    def _totals(self, rows: RowBatch) -> tuple[int, int]:
+        """Drawn tokens and rows of the step on all ranks, each row counted once."""
+        layout = self._main.layout("train")
+        owns = layout.owner(layout.copy_of(self._main.group.rank)) == self._main.group.rank
+        counts = [int(rows.tokens["mask"].sum()), len(rows)] if len(rows) and owns else [0, 0]
+        total = torch.tensor(counts)
+        self._main.group.all_sum(total)
+        return int(total[0]), int(total[1])
+
+    def _descend(
+        self,
+        rows: RowBatch,
+        optimizer: FlatAdamW,
+        loss: Callable[[RowBatch], tuple[Tensor, Tensor]],
+        place: str,
+    ) -> tuple[float, Tensor]:
+        """Add up gradients of sums over units and ranks, and follow them.
+
+        ``loss`` gives a unit's share of the loss and a vector of statistics that add up. Returns
+        the length of the gradient and the sums of (loss, statistics).
+        """
+        exact = self.exactness == "bitwise"
+        layout, rank = self._main.layout("train"), self._main.group.rank
+        owns = layout.owner(layout.copy_of(rank)) == rank
+        kind = torch.int64 if exact else torch.float32
+        total = torch.zeros(optimizer.size, dtype=kind, device=optimizer.mean.device)
+        stats = torch.zeros(3, dtype=torch.float64)
+        error: Exception | None = None
+        try:
+            for unit in self._units(rows):
+                value, more = loss(unit)
+                gradient = optimizer.gradient(value)
+                if not bool(torch.isfinite(gradient).all()):
+                    raise NumericalError(
+                        f"The gradient of the rows with uid {unit.uid[:3].tolist()}... is not "
+                        "finite. Lower the learning rate."
+                    )
+                total += to_fixed(gradient) if exact else gradient
+                stats += torch.cat([value.detach().double().cpu()[None], more.double().cpu()])
+            fixed = to_fixed(stats, bits=24)
+        except Exception as raised:
+            error = raised
+        self._main.agree(place, error=error)
+        if not owns:  # copies of a model that share rows count once
+            total.zero_()
+            fixed.zero_()
+        self._main.group.all_sum(total)
+        self._main.group.all_sum(fixed)
+        gradient = from_fixed(total).float() if exact else total
+        return optimizer.step(gradient), from_fixed(fixed, bits=24)
+
+    def _update(self, rows: RowBatch, rounds: int) -> RLStep:
+        """Run the nodes that train, and say how the step went."""
+        self._tokens, self._rows = self._totals(rows)
+        self._trained: dict[str, float] = {}
+        if self._rows:
+            given = {self._before[-1].name: rows}
+            self._last.run(self._updates, given, (self.step_, "update"))
+        own = torch.tensor([self._sums[k] for k in ("reward", "drawn", "flat", "length")])
+        sums = summed(self._main.group, own.double())
+        drawn = max(float(sums[1]), 1.0)
+        apart = self._main.group.all_gather(torch.tensor([self._mismatch(rows)]))
+        return RLStep(
+            step=self.step_ + 1,
+            reward=float(sums[0]) / drawn,
+            flat_groups=float(sums[2]) / drawn,
+            length=float(sums[3]) / drawn,
+            tokens=self._tokens,
+            rounds=rounds,
+            mismatch=float(apart.max()),
+            **{"loss": 0.0, "kl": 0.0, "clipped": 0.0, "gradient": 0.0, **self._trained},
+        )
+
+    def _mismatch(self, rows: RowBatch) -> float:
+        if not len(rows) or "sampler_logp" not in rows.tokens:
+            return 0.0
+        return float((rows.tokens["old_logp"] - rows.tokens["sampler_logp"]).abs().max())
+
+    def _node_actor_train(self, rows: RowBatch) -> RowBatch:
+        """Follow the clipped objective, `updates_per_step` times on the same rows."""
+        for update in range(self.updates_per_step):
+            length, sums = self._descend(
+                rows, self._adam(), self._actor_loss, f"step {self.step_}, update {update}"
+            )
+            self._trained |= {
+                "gradient": length,
+                "loss": float(sums[0]),
+                "kl": float(sums[1]) / max(self._tokens, 1),
+                "clipped": float(sums[2]) / max(self._tokens, 1),
+            }
+        return rows
+
+    def _actor_loss(self, unit: RowBatch) -> tuple[Tensor, Tensor]:
+        tokens = unit.tokens
+        weights = token_weights(
+            unit, self.loss_norm, n_tokens=self._tokens, n_rows=self._rows,
+            longest=self.policy.n_draws,
+        )  # fmt: skip
+        cap = None
+        if self.mismatch_cap is not None:
+            cap = (tokens["old_logp"] - tokens["sampler_logp"]).exp().clamp(max=self.mismatch_cap)
+        losses = clipped_objective(
+            self.policy.log_probs(unit), tokens["old_logp"], tokens.get("ref_logp"),
+            self._token_advantage(unit), self._clip(), cap,
+        )  # fmt: skip
+        value = ((losses.policy + self.kl_coef * losses.kl) * weights).sum()
+        mask = tokens["mask"]
+        stats = torch.stack([(losses.kl.detach() * mask).sum(), (losses.clipped & mask).sum()])
+        return value, stats
+
+    def _token_advantage(self, unit: RowBatch) -> Tensor:
+        """Advantage of each token, shape (N,)."""
+        raise NotImplementedError
