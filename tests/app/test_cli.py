@@ -54,7 +54,9 @@ FLAGS = {
     },
     "methods": set(),
     "plan": {"folder", "keep", "steer", "horizon", "start", "limits", "out", "json"},
+    "replay": {"file", "out", "browser"},
     "show": {"folder", "browser", "cite", "json"},
+    "talk start": {"model", "notes", "serve", "host", "port", "record", "llm", "level"},
     "train plan": {
         "groups",
         "mtbf",
@@ -118,7 +120,7 @@ def test_flags_are_frozen() -> None:
     commands = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
     inner = {
         f"{group} {name}": command
-        for group in ("find", "train", "trust")
+        for group in ("find", "talk", "train", "trust")
         for name, command in commands.pop(group).commands.items()
     }
     commands |= inner

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from foretell.app.command_talk import replay, talk_app
 from foretell.app.command_train import train_app
 from foretell.app.guard import guarded
 
@@ -41,6 +42,8 @@ find_app = typer.Typer(
 app.add_typer(find_app, name="find")
 
 app.add_typer(train_app, name="train")
+app.add_typer(talk_app, name="talk")
+app.command()(replay)
 
 
 def _version(wanted: bool) -> None:

@@ -67,6 +67,7 @@ const on = {
     if (pending === one) pending = null;
     hearing = microphone.on;
     find("spoken-status").textContent = "Answered.";
+    if (box.value.trim() && !typed) { typed = box.value; link.send({ kind: "partial", text: typed }); }
     if (!message.asks_back && message.language) shownLanguage(message.language, false);
   },
   stop_speaking() { player.stop(); buttons(); },
@@ -111,9 +112,12 @@ function drawQuiet() {
   if (!current?.asking && !found.length) { quiet.replaceChildren(); return; }
   const ready = found.filter((f) => f.state === "ready").length;
   const told = found.length ? `${ready} of ${found.length} ready` : "Looking up";
-  const shown = found.slice(-3).reverse().map((f) => make("span", { className: `found ${f.state}`, title: f.reason || f.place || "" }, make("span", {}, (f.title || f.place || "").split(" > ").at(-1))));
+  const names = new Map(found.map((f) => [titled(f), f]));
+  const shown = [...names].slice(-3).reverse().map(([title, f]) => make("span", { className: `found ${f.state}`, title: f.reason || f.place || "" }, make("span", {}, title)));
   quiet.replaceChildren(make("span", { className: "told" }, told), ...shown);
 }
+
+const titled = (source) => (source.title || source.place || "").split(" > ").at(-1);
 
 // Typing -------------------------------------------------------------------------------------------
 

@@ -24,6 +24,10 @@ export class Microphone extends EventTarget {
       if (!this.#wanted) { stream.getTracks().forEach((t) => t.stop()); return; }
       this.#stream = stream;
       this.#context = new AudioContext();
+      if (this.#context.sampleRate > 48000) {
+        this.#context.close();
+        this.#context = new AudioContext({ sampleRate: 48000 });
+      }
       await this.#context.audioWorklet.addModule("/static/worklet.js");
       const node = new AudioWorkletNode(this.#context, "pieces", { numberOfOutputs: 0 });
       this.#tell("began", { rate: this.#context.sampleRate });

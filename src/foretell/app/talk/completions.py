@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from foretell.app.talk.ask import ask
-from foretell.app.talk.live import Answers, Limits, Workers
+from foretell.app.talk.parts import Answers, Limits, Workers
 from foretell.core.errors import DataError
 
 MODEL = "foretell"

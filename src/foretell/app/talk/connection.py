@@ -17,7 +17,7 @@ from foretell.core.errors import CapacityError, DataError
 
 _POLICY, _TOO_BIG, _LATER, _GONE = 1008, 1009, 1013, 4001
 _WRONG_MOST = 20  # messages that are no messages, then the connection ends
-_RATES = range(8_000, 192_001)
+_RATES = range(8_000, 48_001)
 
 
 class Closed(Exception):
@@ -160,7 +160,7 @@ class Connection:
     def _listen(self, session: Session, data: dict[str, Any]) -> None:
         rate = data.get("rate", 48_000)
         if rate not in _RATES:
-            raise DataError(f"rate={rate}; needed are 8000 to 192000 samples a second.")
+            raise DataError(f"rate={rate}; needed are 8000 to 48000 samples a second.")
         self._rate = rate
 
     def _mute(self, session: Session, data: dict[str, Any]) -> None:

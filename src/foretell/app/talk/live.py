@@ -17,105 +17,17 @@ import itertools
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
+from foretell.app.talk.parts import Answers, Ears, Limits, Listener, Workers, withheld
 from foretell.app.talk.speaking import Speech, SpeechOutput
-from foretell.converse.answer.statements import Answer, Verdict
 from foretell.converse.conversation import Conversation, Manners
 from foretell.converse.lookup.live import better_query, patience, perform
-from foretell.converse.lookup.streaming import StreamingLookup
 from foretell.core.clock import Clock, MonotonicClock
-from foretell.core.errors import DataError
+from foretell.core.errors import DataError, ForetellError
 from foretell.core.timeline import Event
-
-Listener = Callable[[Event], None]
-
-
-class Answers(Protocol):
-    """What a conversation needs of an assistant; `foretell.app.talk.assistant.Assistant` is one."""
-
-    lookup: StreamingLookup
-
-    def answer(
-        self,
-        question: str,
-        passages: Any,
-        findings: Any,
-        *,
-        language: str | None = None,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> Any:
-        """Answer from passages and findings; may block."""
-        ...
-
-    def source(self, id: str) -> Any:
-        """The passage of an id."""
-        ...
-
-
-class Ears(Protocol):
-    """Speech to events; `foretell.converse.audio.Hearing` is one."""
-
-    def feed(self, pcm: Any, rate: int, channels: int = 1) -> list[tuple[str, dict[str, Any]]]:
-        """Events of `foretell.converse.messages` that follow from a piece of sound."""
-        ...
-
-    def reset(self) -> None:
-        """Forget the sound so far."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the recogniser."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much one conversation may ask for.
-
-    Parameters
-    ----------
-    answer_s : float
-        Seconds for an answer; then it is withheld.
-    waiting : int
-        Inputs of the user that may wait; more are refused.
-    text : int
-        Characters of a question.
-    sound_s : float
-        Seconds of sound that may wait for the recogniser; older sound is dropped.
-    """
-
-    answer_s: float = 20.0
-    waiting: int = 200
-    text: int = 4000
-    sound_s: float = 20.0
-
-
-class Workers:
-    """The threads that all conversations of a process share.
-
-    Parameters
-    ----------
-    jobs : int
-        For passages and instruments.
-    answers : int
-        For answers, which mostly compute.
-    """
-
-    def __init__(self, *, jobs: int = 8, answers: int = 4) -> None:
-        self.steps = ThreadPoolExecutor(2, "foretell-step")
-        self.jobs = ThreadPoolExecutor(jobs, "foretell-job")
-        self.answers = ThreadPoolExecutor(answers, "foretell-answer")
-        self.sound = ThreadPoolExecutor(4, "foretell-sound")
-
-    def close(self) -> None:
-        """Begin nothing more; what runs looks at its cancelled() and ends."""
-        for pool in (self.steps, self.jobs, self.answers, self.sound):
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class LiveConversation:
@@ -129,8 +41,8 @@ class LiveConversation:
         Get each event in order; they must not block.
     workers : Workers
         Threads.
-    hearing : Ears, optional
-        For sound.
+    ears : callable, optional
+        Makes what hears; called with the first sound.
     voice : Speech, optional
         Says answers.
     play : callable, optional
@@ -141,7 +53,7 @@ class LiveConversation:
 
     Examples
     --------
-    >>> from foretell.app.talk.live import LiveConversation, Workers
+    >>> from foretell.app.talk.parts import Workers
     >>> from foretell.converse.lookup import BM25, StreamingLookup
     >>> class Reader:
     ...     lookup = StreamingLookup(BM25({"p7": "The Curies discovered radium."}), k=1)
@@ -170,7 +82,7 @@ class LiveConversation:
         listeners: Iterable[Listener],
         workers: Workers,
         *,
-        hearing: Ears | None = None,
+        ears: Callable[[], Ears] | None = None,
         voice: Speech | None = None,
         play: Callable[[int, bytes, int], None] | None = None,
         manners: Manners | None = None,
@@ -178,7 +90,7 @@ class LiveConversation:
         clock: Clock | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.assistant, self.workers, self.hearing = assistant, workers, hearing
+        self.assistant, self.workers, self._ears = assistant, workers, ears
         self.listeners = list(listeners)
         self.limits, self.clock = limits or Limits(), clock or MonotonicClock()
         self.conversation = Conversation(assistant.lookup, manners=manners)
@@ -194,8 +106,6 @@ class LiveConversation:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._count = itertools.count()
         self._runs = [self._loop.create_task(self._run())]
-        if hearing is not None:
-            self._runs.append(self._loop.create_task(self._listen(hearing)))
 
     # What comes in -------------------------------------------------------------------------------
 
@@ -223,8 +133,10 @@ class LiveConversation:
 
     def hear(self, pcm: bytes, rate: int, channels: int = 1) -> None:
         """A piece of sound, 16 bit little endian; never blocks."""
-        if self.hearing is None:
+        if self._ears is None:
             raise DataError("There is no speech recogniser here, so nothing can be heard.")
+        if len(self._runs) == 1:
+            self._runs.append(self._loop.create_task(self._listen(self._ears)))
         self._sound.append((pcm, rate, channels))
         self._sound_s += len(pcm) / (2 * rate * channels)
         while self._sound_s > self.limits.sound_s and len(self._sound) > 1:
@@ -234,7 +146,7 @@ class LiveConversation:
 
     def end_sound(self) -> None:
         """The user let go of the microphone: what was said until now is the question."""
-        if self.hearing is not None:
+        if len(self._runs) > 1:
             self._sound.append(None)
             self._heard_something.set()
 
@@ -261,8 +173,6 @@ class LiveConversation:
             self._stop(key)
         if self.speech:
             self.speech.stop()
-        if self.hearing is not None:
-            self.hearing.close()
         await asyncio.wait(self._runs, timeout=1.0)
 
     # One event after another ---------------------------------------------------------------------
@@ -403,21 +313,31 @@ class LiveConversation:
 
     # Sound ---------------------------------------------------------------------------------------
 
-    async def _listen(self, hearing: Ears) -> None:
-        while True:
-            await self._heard_something.wait()
-            self._heard_something.clear()
-            while self._sound:
-                piece = self._sound.popleft()
-                if piece is None:
-                    await self._heard(lambda: hearing.feed(_SILENCE, _RATE))
-                    self.put("end_of_turn")
-                    hearing.reset()
-                    continue
-                self._sound_s -= len(piece[0]) / (2 * piece[1] * piece[2])
-                await self._heard(partial(hearing.feed, *piece))
+    async def _listen(self, ears: Callable[[], Ears]) -> None:
+        try:
+            hearing = await self._loop.run_in_executor(self.workers.sound, ears)
+        except ForetellError as error:
+            self._tell(Event("refused", self.conversation.time, {"reason": str(error)[:500]}))
+            return
+        try:
+            while True:
+                await self._heard_something.wait()
+                self._heard_something.clear()
+                while self._sound:
+                    await self._hear(hearing, self._sound.popleft())
+        finally:
+            hearing.close()
 
-    async def _heard(self, feed: Callable[[], list[tuple[str, dict[str, Any]]]]) -> None:
+    async def _hear(self, hearing: Ears, piece: tuple[bytes, int, int] | None) -> None:
+        if piece is None:
+            await self._heard(hearing.finish)
+            self.put("end_of_turn")
+            hearing.reset()
+            return
+        self._sound_s -= len(piece[0]) / (2 * piece[1] * piece[2])
+        await self._heard(partial(hearing.feed, *piece, behind=self._sound_s))
+
+    async def _heard(self, feed: Callable[[], Sequence[tuple[str, dict[str, Any]]]]) -> None:
         try:
             found = await self._loop.run_in_executor(self.workers.sound, feed)
         except Exception as error:  # of a recogniser: this piece is lost, the conversation goes on
@@ -435,10 +355,3 @@ class LiveConversation:
 
 
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})?")
-_RATE = 16_000
-_SILENCE = bytes(2 * _RATE)  # a second, so that the recogniser finishes its last word
-
-
-def withheld(reason: str) -> dict[str, Any]:
-    """The content of an answer that says only why there is none."""
-    return Answer(reason, decision=Verdict("withhold", reason)).to_dict()

@@ -29,9 +29,11 @@ from foretell.app.talk import completions, wire
 from foretell.app.talk.connection import Connection
 from foretell.app.talk.gate import Gate, Refusal
 from foretell.app.talk.limits import Metrics, ServerLimits
-from foretell.app.talk.live import Answers, Ears, Limits, Listener, LiveConversation, Workers
+from foretell.app.talk.live import LiveConversation
+from foretell.app.talk.parts import Answers, Ears, Limits, Listener, Workers
 from foretell.app.talk.sessions import Session, Sessions
 from foretell.app.talk.speaking import Speech
+from foretell.converse.conversation import Manners
 from foretell.core.errors import DataError
 
 _BODY = 256 * 1024  # bytes of a request
@@ -67,6 +69,8 @@ class Service:
         Says the answers of all.
     record : callable, optional
         Makes the recorder of a conversation.
+    manners : Manners, optional
+        Those of the recogniser.
     limits : ServerLimits
     each : Limits
         Of one conversation.
@@ -78,6 +82,7 @@ class Service:
     ears: Callable[[], Ears] | None = None
     voice: Speech | None = None
     record: Callable[[], Listener] | None = None
+    manners: Manners | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
     each: Limits = field(default_factory=Limits)
 
@@ -101,9 +106,10 @@ def make_app(service: Service) -> FastAPI:
             assistant,
             [*recorder, session.hear],
             workers,
-            hearing=service.ears() if service.ears else None,
+            ears=service.ears,
             voice=service.voice,
             play=session.play,
+            manners=service.manners,
             limits=service.each,
         )
 

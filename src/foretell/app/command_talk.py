@@ -1,0 +1,98 @@
+"""``foretell talk`` and ``foretell replay``: their flags; heavy parts are imported inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from foretell.app.guard import guarded
+
+
+class _StartByDefault(TyperGroup):
+    """``foretell talk pump --notes manuals``: without the name of a command it is ``start``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put ``start`` before anything that is no command and asks for no help."""
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+talk_app = typer.Typer(
+    cls=_StartByDefault,
+    help="Ask notes and a model while the answer is already being prepared; `start` may be left "
+    "out: foretell talk --notes DIR.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+
+@talk_app.command()
+@guarded
+def start(
+    model: Annotated[
+        Path | None, typer.Argument(help="Folder of a fit, which the answers may use.")
+    ] = None,
+    notes: Annotated[
+        Path | None,
+        typer.Option("--notes", help="Folder of notes, or an index made by foretell find build."),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve a page instead of asking in the terminal.")
+    ] = False,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            help="Where to serve; beyond this machine only with a token in FORETELL_TOKEN.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any.")] = 8321,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="New file for what happened and when, as lines of JSON."),
+    ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm", help="smollm2, or the address of a compatible service, that words answers."
+        ),
+    ] = None,
+    level: Annotated[
+        float, typer.Option("--level", help="Share of wrong answers among those given.")
+    ] = 0.1,
+) -> None:
+    """Ask in the terminal, or serve a page; what cannot be vouched for is withheld."""
+    from foretell.app.talk.start import TalkRequest, run
+
+    run(
+        TalkRequest(
+            model=model,
+            notes=notes,
+            serve=serve,
+            host=host,
+            port=port,
+            record=record,
+            llm=llm,
+            level=level,
+        )
+    )
+
+
+@guarded
+def replay(
+    file: Annotated[Path, typer.Argument(help="What --record wrote.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="New HTML file; default FILE with .html.")
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Open the page in the web browser.")
+    ] = False,
+) -> None:
+    """Draw a recorded conversation: what was said, looked up, ready and answered, and when."""
+    from foretell.app.talk.replaying import run
+
+    run(file, out, browser=browser)

@@ -1,0 +1,155 @@
+"""What `foretell talk` does with its flags: builds the assistant, then terminal or server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from foretell.app.talk.parts import Answers, Ears, Listener
+from foretell.app.talk.speaking import Speech
+from foretell.converse.conversation import Manners
+from foretell.core.errors import ForetellError, MissingExtraError, ParameterError
+from foretell.core.timeline import TimelineWriter
+
+_SERVER = ("fastapi", "uvicorn", "websockets")
+_RECORDINGS = 1000  # of one server
+
+
+@dataclass(frozen=True, kw_only=True)
+class TalkRequest:
+    """The flags of the command."""
+
+    model: Path | None = None
+    notes: Path | None = None
+    serve: bool = False
+    host: str = "127.0.0.1"
+    port: int = 8321
+    record: Path | None = None
+    llm: str | None = None
+    level: float = 0.1
+
+
+@dataclass(frozen=True)
+class Sound:
+    """What hears and speaks, and what to tell where a part is missing."""
+
+    ears: Callable[[], Ears] | None
+    voice: Speech | None
+    manners: Manners | None
+    missing: dict[str, str]
+
+
+def run(request: TalkRequest) -> None:
+    """Ask in the terminal, or serve."""
+    if request.serve:
+        for package in _SERVER:
+            if find_spec(package) is None:
+                raise MissingExtraError(package, "serve", "serve the page")
+    if request.record is not None and request.record.exists():
+        raise ParameterError(
+            f"{request.record} is there already and is not written over. Give --record a new file."
+        )
+    from foretell.app.talk.assistant import build_assistant
+
+    assistant = build_assistant(
+        model=request.model,
+        notes=request.notes,
+        llm=request.llm,
+        level=request.level,
+        progress=lambda line: typer.echo(line, err=True),
+    )
+    record = None if request.record is None else recorders(request.record)
+    try:
+        if request.serve:
+            _serve(request, assistant, record)
+        else:
+            from foretell.app.talk.terminal import run as ask_in_terminal
+
+            asyncio.run(ask_in_terminal(assistant, record() if record else None))
+    finally:
+        assistant.close()
+
+
+def recorders(path: Path) -> Callable[[], Listener]:
+    """Makes recorders of conversations: the file, then the same name with -2, -3 and so on."""
+    count = 0
+
+    def record() -> Listener:
+        nonlocal count
+        count += 1
+        if count > _RECORDINGS:
+            return lambda event: None
+        name = path if count == 1 else path.with_stem(f"{path.stem}-{count}")
+        return TimelineWriter(name)
+
+    return record
+
+
+def sound_parts() -> Sound:
+    """What of hearing and speaking is installed; the models are loaded here."""
+    from foretell.converse.audio import Hearing, Voice, WhisperRecogniser
+
+    ears: Callable[[], Ears] | None = None
+    voice: Speech | None = None
+    manners, missing = None, {}
+    try:
+        recogniser = WhisperRecogniser()
+        manners = Hearing(recogniser).manners
+        ears = lambda: Hearing(recogniser)  # noqa: E731
+    except ForetellError as error:
+        missing["hearing"] = f"The microphone is off: {coded(error)} Typing works the same way."
+    try:
+        voice = Voice()
+    except ForetellError as error:
+        missing["voice"] = f"Answers are not read aloud: {coded(error)}"
+    return Sound(ears, voice, manners, missing)
+
+
+def coded(error: Exception) -> str:
+    """The message with the line that installs something marked as code."""
+    said, install, line = str(error).partition("Install it with: ")
+    return f"{said}{install}`{line}`." if install else said
+
+
+def _serve(request: TalkRequest, assistant: Any, record: Callable[[], Listener] | None) -> None:
+    from foretell.app.talk.gate import Gate
+    from foretell.app.talk.server import Server, Service, serve
+
+    gate = Gate(request.host, os.environ.get("FORETELL_TOKEN", ""))
+    sound = sound_parts()
+    for line in sound.missing.values():
+        typer.echo(line.replace("`", ""), err=True)
+
+    def ready(server: Server) -> None:
+        host = f"[{request.host}]" if ":" in request.host else request.host
+        token = "?token=..." if gate.token else ""
+        typer.echo(f"Open http://{host}:{server.port}/{token}   (Ctrl-C ends it)", err=True)
+
+    service = Service(
+        assistant=assistant,
+        gate=gate,
+        about=about(assistant, request, sound),
+        ears=sound.ears,
+        voice=sound.voice,
+        manners=sound.manners,
+        record=record,
+    )
+    asyncio.run(serve(service, request.port, ready))
+
+
+def about(assistant: Answers, request: TalkRequest, sound: Sound) -> dict[str, Any]:
+    """What every page is told."""
+    names = [path.resolve().name for path in (request.model, request.notes) if path is not None]
+    return {
+        "name": " and ".join(names),
+        "passages": len(assistant.lookup.plan.retriever),
+        "missing": sound.missing,
+        "speaks": sound.voice is not None,
+    }
