@@ -24,7 +24,12 @@ _LEARNERS = ("hybrid/*", "koopman/*", "lifting/*", "module_task.py")
 collect_ignore_glob = (
     []
     if importlib.util.find_spec("torch")
-    else ["src/foretell/recall/osc_head.py", *(f"src/foretell/dynamics/{n}" for n in _LEARNERS)]
+    else [
+        "src/foretell/recall/osc_head.py",
+        "src/foretell/train/coordinator.py",
+        "src/foretell/train/rl/*",
+        *(f"src/foretell/dynamics/{n}" for n in _LEARNERS),
+    ]
 )
 if shutil.which("espeak-ng") is None:
     collect_ignore_glob.append("src/foretell/converse/audio/voice.py")

@@ -1,9 +1,9 @@
 """Moves rows between the stages of a step, without a rank through which all of them go.
 
 Every rank holds the rows that it made. Where the layout changes, the ranks tell each other only
-what they have (uid and length, 12 bytes a row), each works out the same plan for itself, and rows go
-directly from the rank that has them to the one that gets them, packed. Where nothing changes, the
-object itself is handed on.
+what they have (uid and length, 12 bytes a row), each works out the same plan for itself, and rows
+go directly from the rank that has them to the one that gets them, packed. Where nothing changes,
+the object itself is handed on.
 
     header     error flag, signature, numbers of rows      one round, 32 bytes a rank
     metadata   columns, uid, lengths                       one round, 12 bytes a row
@@ -316,8 +316,8 @@ class Coordinator:
         if len(twice):
             both = owner[order][twice[0] : twice[0] + 2].tolist()
             raise DataError(
-                f"The uid {ids[twice[0]]} is on the ranks {both[0]} and {both[1]} at {place}. Number "
-                "rows by prompt * group_size + sample, each prompt on one rank."
+                f"The uid {ids[twice[0]]} is on the ranks {both[0]} and {both[1]} at {place}. "
+                "Number rows by prompt * group_size + sample, each prompt on one rank."
             )
         sizes = np.concatenate(lengths).astype(np.int64)[order]
         return _Table(ids, sizes, owner[order], schemas.pop())
@@ -429,6 +429,4 @@ def _size(table: _Table, chosen: NDArray[np.bool_]) -> int:
 
 def _unpacked(data: Tensor, table: _Table, chosen: NDArray[np.bool_]) -> RowBatch:
     lengths, uid = table.lengths[chosen], table.uid[chosen]
-    return RowBatch.from_bytes(
-        data, table.schema, torch.from_numpy(lengths), torch.from_numpy(uid)
-    )
+    return RowBatch.from_bytes(data, table.schema, torch.from_numpy(lengths), torch.from_numpy(uid))

@@ -64,8 +64,8 @@ class ParallelLayout:
         if n_ranks % size or (self.dp is not None and self.dp * size != n_ranks):
             raise ParameterError(
                 f"{n_ranks} ranks cannot be cut into copies of tp*pp = {self.tp}*{self.pp} = {size}"
-                f"{'' if self.dp is None else f', dp = {self.dp}'}. Use a multiple of {size} ranks, "
-                "or a layout whose tp*pp divides them: ParallelLayout(tp=1)."
+                f"{'' if self.dp is None else f', dp = {self.dp}'}. Use a multiple of {size} "
+                "ranks, or a layout whose tp*pp divides them: ParallelLayout(tp=1)."
             )
         return replace(self, dp=n_ranks // size)
 

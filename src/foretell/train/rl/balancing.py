@@ -238,7 +238,7 @@ def _min_move(lengths: Ints, now: Ints, n_parts: int, eps: float) -> Ints:
 def _best_swap(
     large: list[tuple[int, int]], small: list[tuple[int, int]], wanted: float, gap: int
 ) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """The pair whose difference is nearest to what is wanted, between 0 and the gap of the loads."""
+    """The pair whose difference is nearest to what is wanted, above 0 and below the gap."""
     best, found = np.inf, None
     for row in large:
         place = bisect_left(small, (row[0] - wanted, -1))

@@ -1,7 +1,7 @@
 """Sums that do not depend on their order: numbers rounded once to multiples of 2^-b, then integers.
 
-Rounding is the only error, at most 2^-(b+1) for each summand; integer addition is associative, so the
-sum has the same bits whoever computed which part.
+Rounding is the only error, at most 2^-(b+1) for each summand; integer addition is associative, so
+the sum has the same bits whoever computed which part.
 """
 
 from __future__ import annotations

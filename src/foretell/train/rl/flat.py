@@ -49,9 +49,9 @@ class FlatAdamW:
         if not self.weights:
             raise ParameterError("The module has no weights to train. Set requires_grad on some.")
         self.lr, self.betas, self.weight_decay, self.clip = lr, betas, weight_decay, clip
-        like = {"dtype": torch.float32, "device": self.weights[0].device}
         self.size = sum(p.numel() for p in self.weights)
-        self.mean, self.square = torch.zeros(self.size, **like), torch.zeros(self.size, **like)
+        self.mean = torch.zeros(self.size, device=self.weights[0].device)
+        self.square = torch.zeros_like(self.mean)
         self.count = 0
 
     def get(self) -> Tensor:
@@ -70,11 +70,11 @@ class FlatAdamW:
             raise ParameterError(
                 f"{tuple(values.shape)} values for {self.size} weights; needed is one for each."
             )
+        start = 0
         with torch.no_grad():
-            for weight, part in zip(
-                self.weights, values.split([p.numel() for p in self.weights]), strict=True
-            ):
-                weight.copy_(part.view_as(weight))
+            for weight in self.weights:
+                weight.copy_(values[start : start + weight.numel()].view_as(weight))
+                start += weight.numel()
 
     def gradient(self, loss: Tensor) -> Tensor:
         """The derivative of a loss by all weights; 0 where it does not depend on one."""
@@ -118,10 +118,11 @@ class FlatAdamW:
         size = state[f"{name}.weights"].size if f"{name}.weights" in state else 0
         if size != self.size:
             raise ArtifactError(
-                f"The checkpoint holds {size} weights of the {name}, and the module has {self.size}. "
-                "Load it into the same kind of model."
+                f"The checkpoint holds {size} weights of the {name}, and the module has "
+                f"{self.size}. Load it into the same kind of model."
             )
-        values = {k: torch.from_numpy(state[f"{name}.{k}"].copy()) for k in ("weights", "mean", "square")}
+        parts = ("weights", "mean", "square")
+        values = {k: torch.from_numpy(state[f"{name}.{k}"].copy()) for k in parts}
         self.set(values["weights"].to(self.mean.device))
         self.mean.copy_(values["mean"])
         self.square.copy_(values["square"])

@@ -172,7 +172,9 @@ class ThreadGroup:
             tables += [*table.made.values(), *([table.twin] if table.twin else [])]
 
 
-def in_threads(size: int, program: Callable[[Group], T], *, timeout_s: float = TIMEOUT_S) -> list[T]:
+def in_threads(
+    size: int, program: Callable[[Group], T], *, timeout_s: float = TIMEOUT_S
+) -> list[T]:
     """Run a program as several ranks in this process, and return what each returned.
 
     Parameters

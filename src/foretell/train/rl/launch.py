@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
+from typing import Any
 
 from foretell.core.errors import ControllerError, MissingExtraError, ParameterError
 from foretell.train.rl.group import TIMEOUT_S, Alone, Group, TorchGroup
@@ -54,9 +55,10 @@ def join(*, timeout_s: float = TIMEOUT_S, backend: str | None = None) -> Group:
     rank = _number("RANK", 0)
     host, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), _number("MASTER_PORT", 29500)
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    stores: Any = dist
     wait = timedelta(seconds=timeout_s)
     try:
-        store = dist.TCPStore(
+        store = stores.TCPStore(
             host, port, is_master=rank == 0 and not agent, timeout=wait, wait_for_workers=False
         )
     except (RuntimeError, TimeoutError) as error:
@@ -65,10 +67,10 @@ def join(*, timeout_s: float = TIMEOUT_S, backend: str | None = None) -> Group:
             f"{size} ranks, with the same MASTER_ADDR and MASTER_PORT."
         ) from error
     run = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = dist.PrefixStore(f"foretell/{run}", store)
-    store.set(f"here/{rank}", b"1")
+    meeting = stores.PrefixStore(f"foretell/{run}", store)
+    meeting.set(f"here/{rank}", "1")
     deadline = time.monotonic() + timeout_s
-    while missing := [r for r in range(size) if not store.check([f"here/{r}"])]:
+    while missing := [r for r in range(size) if not meeting.check([f"here/{r}"])]:
         if time.monotonic() > deadline:
             raise ControllerError(
                 f"Rank {rank} waited {timeout_s:g} s, and rank{'s' * (len(missing) > 1)} "
@@ -77,7 +79,7 @@ def join(*, timeout_s: float = TIMEOUT_S, backend: str | None = None) -> Group:
             )
         time.sleep(_POLL_S)
     chosen = backend or ("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    dist.init_process_group(chosen, store=store, rank=rank, world_size=size, timeout=wait)
+    dist.init_process_group(chosen, store=meeting, rank=rank, world_size=size, timeout=wait)
     return TorchGroup()
 
 

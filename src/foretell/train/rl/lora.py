@@ -24,13 +24,14 @@ _off = threading.local()  # adapters are switched off for one thread only
 class LoRALinear(nn.Module):  # type: ignore[misc,unused-ignore]
     """A frozen linear layer plus scale * up(down(x)); ``up`` begins at zero."""
 
-    def __init__(self, base: nn.Linear, rank: int, scale: float, generator: torch.Generator) -> None:
+    def __init__(
+        self, base: nn.Linear, rank: int, scale: float, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.base, self.scale = base, scale
-        like = {"dtype": base.weight.dtype, "device": base.weight.device}
         down = torch.randn(rank, base.in_features, generator=generator) / math.sqrt(rank)
-        self.down = nn.Parameter(down.to(**like))
-        self.up = nn.Parameter(torch.zeros(base.out_features, rank, **like))
+        self.down = nn.Parameter(down.to(base.weight))
+        self.up = nn.Parameter(base.weight.new_zeros(base.out_features, rank))
 
     def forward(self, x: Tensor) -> Tensor:
         """The layer with its adapter, unless adapters are off in this thread."""

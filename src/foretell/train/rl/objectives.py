@@ -49,7 +49,7 @@ def group_advantages(rows: RowBatch, group_size: int, *, ddof: int = 1, std: boo
     >>> group_advantages(rows, 2).tolist()
     [0.7071..., -0.7071...]
     """
-    _, group, counts = (rows.uid // group_size).unique(return_inverse=True, return_counts=True)
+    _, group, counts = torch.unique(rows.uid // group_size, return_inverse=True, return_counts=True)
     if len(rows) and int(counts.min()) != group_size:
         at = int((group == int(counts.argmin())).nonzero()[0])
         raise DataError(

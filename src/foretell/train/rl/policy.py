@@ -140,9 +140,10 @@ class LanguagePolicy:
         source = {"gguf_file": gguf_file} if gguf_file else {}
         where = str(folder)
         tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **source)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             where, local_files_only=True, dtype=torch.float32, **source
-        ).to(device)
+        )
+        model = model.to(device)
         if lora_rank:
             add_lora(model, rank=lora_rank)
         return cls(model, tokenizer, max_new_tokens=max_new_tokens, temperature=temperature)
@@ -189,9 +190,7 @@ class LanguagePolicy:
         return RowBatch(n_old + n_new, uid, {name: torch.cat(c) for name, c in columns.items()})
 
     @torch.no_grad()
-    def _draw(
-        self, encoded: list[Tensor], draws: Tensor, greedy: bool
-    ) -> tuple[Tensor, Tensor]:
+    def _draw(self, encoded: list[Tensor], draws: Tensor, greedy: bool) -> tuple[Tensor, Tensor]:
         """New tokens (rows, steps) and their log-probabilities."""
         rows, longest = len(encoded), max(map(len, encoded))
         ids = torch.full((rows, longest), self._pad)

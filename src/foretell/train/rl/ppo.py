@@ -108,7 +108,8 @@ max_grad_norm, chunks, double_buffer, mismatch_cap, token_budget, random_state
                 raise ParameterError(f"{name}={getattr(self, name)!r}; needed is from 0 to 1.")
         if not (self.critic_lr > 0 and self.value_clip > 0):
             raise ParameterError(
-                f"critic_lr={self.critic_lr!r}, value_clip={self.value_clip!r}; both must be above 0."
+                f"critic_lr={self.critic_lr!r}, value_clip={self.value_clip!r}; both must "
+                "be above 0."
             )
 
     def _optimizers(self) -> list[tuple[str, FlatAdamW]]:

@@ -93,8 +93,8 @@ def checked_reward(value: Any, uid: int) -> float:
         value = value.item()
     if not isinstance(value, Real):
         raise DataError(
-            f"The reward of the row with uid {uid} is {value!r} ({type(value).__name__}); needed is "
-            "one number for each call: def reward(task, completion): return 1.0"
+            f"The reward of the row with uid {uid} is {value!r} ({type(value).__name__}); needed "
+            "is one number for each call: def reward(task, completion): return 1.0"
         )
     if not math.isfinite(value):
         raise DataError(

@@ -14,6 +14,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from foretell.core.errors import DataError, MissingExtraError
 
 try:
@@ -74,7 +76,7 @@ class RowBatch:
         if n_rows and int(self.lengths.min()) < 1:
             bad = int(self.uid[self.lengths.argmin()])
             raise DataError(f"The row with uid {bad} has no tokens; needed is at least one.")
-        values, counts = self.uid.unique(return_counts=True)
+        values, counts = np.unique(self.uid.numpy(), return_counts=True)
         if len(values) != n_rows:
             raise DataError(
                 f"The uid {int(values[counts > 1][0])} occurs more than once. Number rows by "
@@ -149,7 +151,7 @@ class RowBatch:
     def groups(self, size: int) -> Iterator[RowBatch]:
         """The rows of each prompt, uid // size, in the order of the uids."""
         ordered = self.by_uid()
-        _, counts = (ordered.uid // size).unique_consecutive(return_counts=True)
+        _, counts = np.unique((ordered.uid // size).numpy(), return_counts=True)
         start = 0
         for count in counts.tolist():
             yield ordered.select(range(start, start + count))
@@ -199,14 +201,13 @@ class RowBatch:
 
     def schema(self) -> str:
         """Names, types and shapes of the columns, as text; from it ``empty`` makes rows."""
-        kinds = []
-        for columns in (self.tokens, self.rows):
-            kinds.append(
-                [
-                    [name, str(columns[name].dtype).removeprefix("torch."), *columns[name].shape[1:]]
-                    for name in sorted(columns)
-                ]
-            )
+        kinds = [
+            [
+                [name, str(columns[name].dtype).removeprefix("torch."), *columns[name].shape[1:]]
+                for name in sorted(columns)
+            ]
+            for columns in (self.tokens, self.rows)
+        ]
         return json.dumps(kinds, separators=(",", ":"))
 
     @classmethod

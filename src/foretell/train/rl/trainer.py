@@ -6,8 +6,8 @@ The part in brackets is a chain of the workflow. With more than one chunk, the r
 chunk while a second thread, with a group of its own, takes the last one through the rest of the
 chain. The update waits for all chunks, so that every sample comes from the present weights.
 
-Exactness. "bitwise": rollouts, log-probabilities and gradients are computed in units, the samples of
-one prompt, whose shapes depend on nothing but the prompt and its samples, and gradients are
+Exactness: "bitwise": rollouts, log-probabilities and gradients are computed in units, the samples
+of one prompt, whose shapes depend on nothing but the prompt and its samples, and gradients are
 summed in integers. Then the weights have the same bits for every number of ranks, layout and
 balance policy. "fast": rows are packed by a token budget and gradients summed in float32.
 """
@@ -18,6 +18,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -253,8 +254,8 @@ class PolicyTrainer:
         for name, value in self._identity().items():
             if fields["identity"].get(name) != value:
                 raise ArtifactError(
-                    f"{path} was saved with {name} {fields['identity'].get(name)}, and this training "
-                    f"has {value}. Use the model and tokenizer that it was saved with."
+                    f"{path} was saved with {name} {fields['identity'].get(name)}, and this "
+                    f"training has {value}. Use the model and tokenizer that it was saved with."
                 )
         for name, optimizer in self._optimizers():
             optimizer.restore(name, dict(artifact.arrays))
@@ -283,7 +284,13 @@ class PolicyTrainer:
                 raise ParameterError(
                     f"{name}={getattr(self, name)!r}; needed is one of {', '.join(possible)}."
                 )
-        for name in ("group_size", "prompts_per_step", "updates_per_step", "chunks", "token_budget"):
+        for name in (
+            "group_size",
+            "prompts_per_step",
+            "updates_per_step",
+            "chunks",
+            "token_budget",
+        ):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ParameterError(f"{name}={value!r}; needed is a whole number of at least 1.")
@@ -380,9 +387,12 @@ class PolicyTrainer:
         mine = self._stream.share(places, layout.copy_of(group.rank), layout.dp or 1)
         for place in mine:
             self._tasks[place] = tasks[self._stream.at(place)]
-        parts = [mine[k :: self.chunks] for k in range(self.chunks)]
+        slots = -(-len(places) // (layout.dp or 1))  # prompts of the copy that has most
+        n_chunks = min(self.chunks, slots)
+        cuts = [slots * k // n_chunks for k in range(n_chunks + 1)]
+        parts = [mine[a:b] for a, b in pairwise(cuts)]
         rollout, rest = self._before[0], self._before[1:]
-        if self.chunks == 1:
+        if n_chunks == 1:
             return [self._chain(rest, *self._drawn(rollout, parts[0]), (self.step_, round_, 0))]
         waiting: list[Future[RowBatch]] = []
 
@@ -421,14 +431,12 @@ class PolicyTrainer:
 
     def _agreed_prompts(self, batches: list[RowBatch]) -> list[int]:
         """Prompts with signal on any rank, the same list everywhere."""
-        here = {
-            int(u) for b in batches if len(b) for u in (b.uid // self.group_size).unique().tolist()
-        }
+        here = {int(u) for b in batches if len(b) for u in (b.uid // self.group_size).tolist()}
         counts = self._main.group.all_gather(torch.tensor([len(here)]))
         most = int(counts.max())
         padded = torch.full((max(most, 1),), -1)
         padded[: len(here)] = torch.tensor(sorted(here), dtype=torch.int64)
-        found = self._main.group.all_gather(padded).flatten().unique().tolist()
+        found = sorted(set(self._main.group.all_gather(padded).flatten().tolist()))
         return [u for u in found if u >= 0]
 
     # ---- nodes ----
