@@ -89,19 +89,15 @@ def train_and_judge(system: str, name: str, seed: int) -> dict[str, Any]:
         run = model.predict
     result: dict[str, Any] = {"seconds": time.process_time() - start}
     scale = np.concatenate(train.trajectories.values).std(axis=0)
-    result |= judge(system, run, train, test, scale)
-    if name == "neural ODE":
-        return result
-    result |= _read(model, system, train, test)
-    if name == "ours":
-        kept = model.head_
-        for head in range(len(model.shape_.heads)):
-            model._adopt(model.shape_, model.arrays_, head)
-            own = judge(system, model.predict, train, test, scale)
-            own |= _read(model, system, train, test)
-            result |= {f"{key} J={model.n_heads_}": value for key, value in own.items()}
-        model._adopt(model.shape_, model.arrays_, kept)
-    return result
+    if name != "ours":
+        result |= judge(system, run, train, test, scale)
+        return result if name == "neural ODE" else result | _read(model, test)
+    kept = model.head_
+    for head in (*(h for h in range(len(model.shape_.heads)) if h != kept), kept):
+        model._adopt(model.shape_, model.arrays_, head)
+        own = judge(system, model.predict, train, test, scale) | _read(model, test)
+        result |= {f"{key} J={model.n_heads_}": value for key, value in own.items()}
+    return result | own | {"loops": _loops(model, train) if system in LOOPS else None}
 
 
 def judge(system: str, run: Any, train: Any, test: Any, scale: Any) -> dict[str, Any]:
@@ -127,7 +123,7 @@ def judge(system: str, run: Any, train: Any, test: Any, scale: Any) -> dict[str,
     return result
 
 
-def _read(model: HybridLatentODE, system: str, train: Any, test: Any) -> dict[str, Any]:
+def _read(model: HybridLatentODE, test: Any) -> dict[str, Any]:
     recordings = test.trajectories
     longest = max(v.shape[0] for v in recordings.values)
     kept = [n for n, v in enumerate(recordings.values) if len(v) == longest]
@@ -140,7 +136,7 @@ def _read(model: HybridLatentODE, system: str, train: Any, test: Any) -> dict[st
         [[t for t in run if t < stop] for run, stop in zip(times, end, strict=True)],
         [t[:3] for t in true], 3 * recordings.median_interval,
     )  # fmt: skip
-    result = {
+    return {
         "f1": first.f1,
         "timing": first.timing_error / recordings.median_interval,
         "heads": model.n_heads_,
@@ -148,13 +144,14 @@ def _read(model: HybridLatentODE, system: str, train: Any, test: Any) -> dict[st
         "velocity_gap": model.seams_.velocity,
         "singular": list(model.latent_rank_.singular_values),
     }
-    if system in LOOPS:
-        z = np.concatenate([model.encode(v) for v in train.trajectories.values[::4]])
-        try:
-            result["loops"] = list(betti_numbers(z, n_points=250).ranks)
-        except ImportError:
-            result["loops"] = None
-    return result
+
+
+def _loops(model: HybridLatentODE, train: Any) -> list[int] | None:
+    z = np.concatenate([model.encode(v) for v in train.trajectories.values[::4]])
+    try:
+        return list(betti_numbers(z, n_points=250).ranks)
+    except ImportError:
+        return None
 
 
 def _neural_ode(model: HybridLatentODE, train: Any) -> Any:
