@@ -32,6 +32,7 @@ MOST = 200_000  # passages that are searched in memory
 _KEPT = 2000  # passages whose sentences stay embedded
 _POOL = 30  # passages of each order that are merged
 _TO_TOP = 10.0  # how much the first places count when two orders are merged
+SLOPE = 0.3  # how far long passages are held back; all are of about one length, bar scraps
 _READ = ".md, .rst, .txt, .adoc, .org, .log, .pdf and those without a suffix"
 
 
@@ -77,7 +78,7 @@ class Notebook:
         ids = [str(n) for n in (range(len(notes)) if numbers is None else numbers)]
         self._notes = dict(zip(ids, notes, strict=True))
         texts = {id: note.embedded for id, (_, note) in self._notes.items()}
-        self._words = BM25(texts)
+        self._words = BM25(texts, b=SLOPE)
         self._library = library
         self._lock = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()

@@ -28,10 +28,11 @@ Idf = Callable[[str], float]
 
 LEXICAL = (
     "cover", "cover_rel", "context", "rare", "pairs", "passage", "rank", "offers", "novel",
-    "length", "code", "asks", "subject",
+    "length", "code", "asks", "subject", "names", "numbers",
 )  # fmt: skip
 MEANING = ("cosine", "cosine_rel", "cosine_passage")
 FEATURES = LEXICAL + MEANING
+_COSINE = len(LEXICAL)
 _MOST = 200  # sentences that are weighed
 
 
@@ -151,6 +152,17 @@ class Reader:
         return Reading(question, view.kind, candidates, view.known, view.unknown, sources_)
 
 
+def rows(
+    question: str,
+    sources: Sequence[Source],
+    idf: Idf | None,
+    question_vector: NDArray[np.float32] | None,
+    vectors: Sequence[NDArray[np.float32]] | None,
+) -> Array:
+    """The `FEATURES` of all sentences of all passages, in their order."""
+    return _QuestionView(question, idf).features(sources, question_vector, vectors)[0]
+
+
 @lru_cache(maxsize=1)
 def shipped_models() -> dict[str, Any]:
     """The fitted models that come with the package, by name."""
@@ -180,6 +192,10 @@ class _QuestionView:
         self.weights = {name: weight or highest for name, weight in weights.items()}
         self.total = sum(self.weights.values()) or 1.0
         self.order = [stem(word) for word in words]
+        first, *later = split_words(question) or [""]
+        named = {stem(word) for word in later if word[:1].isupper()} & self.weights.keys()
+        self.names = named or {stem(first)} & self.weights.keys()
+        self.numbers = {name for name in self.weights if name[:1].isdigit()}
         self.rarest = max(self.weights, key=lambda n: self.weights[n], default="")
 
     def features(
@@ -209,7 +225,7 @@ class _QuestionView:
         X = np.array(rows[:_MOST], dtype=np.float64).reshape(-1, len(FEATURES))
         if len(X):
             X[:, 1] = X[:, 0] - X[:, 0].max()
-            X[:, 14] = X[:, 13] - X[:, 13].max()
+            X[:, _COSINE + 1] = X[:, _COSINE] - X[:, _COSINE].max()
         return X, found[:_MOST]
 
     def _row(self, sentence: Sentence, stems: list[str], around: set[str]) -> list[float]:
@@ -236,7 +252,13 @@ class _QuestionView:
             float(sentence.code),
             float(sentence.text.endswith("?")),
             float(subject),
+            _share(self.names, there | around),
+            _share(self.numbers, there | around),
         ]
 
     def _covered(self, there: set[str]) -> float:
         return sum(w for name, w in self.weights.items() if name in there) / self.total
+
+
+def _share(wanted: set[str], there: set[str]) -> float:
+    return len(wanted & there) / len(wanted) if wanted else 1.0

@@ -1,0 +1,1 @@
+"""What a conversation can ask: a fitted model, a calculator, the notes."""

@@ -1,0 +1,105 @@
+"""Learn to read and to doubt from questions whose answers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foretell.converse.answer.judging import MEANING_SIGNS, SIGNS, Judge, signs
+from foretell.converse.answer.quoting import quoted
+from foretell.converse.answer.reading import FEATURES, LEXICAL, Idf, Reader, Reading, rows
+from foretell.converse.answer.sentences import sentences
+from foretell.converse.answer.statements import Source
+from foretell.converse.lookup.logistic import LogisticModel
+
+_STIFF = 10.0  # penalty of the judge: its scores matter more at their ends than in the middle
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A question, what was looked up, and which sentences hold its answer.
+
+    Parameters
+    ----------
+    question : str
+    sources : sequence of Source
+        Best first.
+    holds : sequence of sequences of bool
+        For each sentence of each source.
+    group : int
+        Questions about the same thing share one, and are learned from together.
+    question_vector, vectors
+        As `Reader.read` takes them.
+    """
+
+    question: str
+    sources: Sequence[Source]
+    holds: Sequence[Sequence[bool]]
+    group: int = 0
+    question_vector: NDArray[np.float32] | None = None
+    vectors: Sequence[NDArray[np.float32]] | None = None
+
+    @property
+    def answerable(self) -> bool:
+        """Whether any of the sentences holds the answer."""
+        return any(map(any, self.holds))
+
+    def read(self, reader: Reader, idf: Idf) -> Reading:
+        """Its sentences as a reader weighs them."""
+        return reader.read(
+            self.question,
+            self.sources,
+            idf=idf,
+            question_vector=self.question_vector,
+            vectors=self.vectors,
+        )
+
+    def right(self, reading: Reading) -> bool:
+        """Whether what would be quoted holds the answer."""
+        if not reading.candidates:
+            return False
+        best = reading.candidates[0]
+        place = [source.id for source in self.sources].index(best.source.id)
+        given = set(quoted(best.source, best.sentence))
+        pairs = zip(sentences(best.source), self.holds[place], strict=True)
+        return any(holds for sentence, holds in pairs if sentence in given)
+
+
+def fit_reader(examples: Sequence[Example], idf: Idf, *, vectors: bool = True) -> Reader:
+    """A reader from the examples that have an answer."""
+    names = FEATURES if vectors else LEXICAL
+    columns = [FEATURES.index(name) for name in names]
+    X, y = [], []
+    for example in examples:
+        if not example.answerable:
+            continue
+        features = rows(
+            example.question, example.sources, idf, example.question_vector, example.vectors
+        )
+        X.append(features[:, columns])
+        y.append(np.concatenate([np.asarray(h, bool) for h in example.holds])[: len(features)])
+    return Reader(LogisticModel(names).fit(np.concatenate(X), np.concatenate(y)))
+
+
+def fit_judge(
+    examples: Sequence[Example], idf: Idf, *, vectors: bool = True, folds: int = 3
+) -> tuple[Reader, Judge]:
+    """A reader, and a judge that has seen it only on groups that it was not fitted to."""
+    order = np.unique([example.group for example in examples])
+    fold = {int(group): i % folds for i, group in enumerate(order)}
+    X: list[list[float]] = []
+    y: list[bool] = []
+    for k in range(folds):
+        reader = fit_reader([e for e in examples if fold[e.group] != k], idf, vectors=vectors)
+        for example in examples:
+            reading = example.read(reader, idf) if fold[example.group] == k else None
+            if reading is not None and reading.candidates:
+                X.append(signs(reading, reader.model.names))
+                y.append(example.right(reading))
+    names = SIGNS + MEANING_SIGNS if vectors else SIGNS
+    reader = fit_reader(examples, idf, vectors=vectors)
+    model = LogisticModel(names).fit(X, y, penalty=_STIFF)
+    return reader, Judge(model, reader.model.names)
