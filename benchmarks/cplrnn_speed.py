@@ -19,7 +19,7 @@ from torchdiffeq import odeint
 from foretell.data import systems
 from foretell.dynamics import CPLRNN
 from foretell.dynamics._reference_kernels import ALRNNKernel, RK4Kernel
-from foretell.dynamics.fitting import WindowSampler
+from foretell.dynamics.sequences import WindowSampler
 
 ROUNDS, TAU, M, P, N = 25, 16, 20, 10, 3
 

@@ -16,7 +16,7 @@ from foretell.core import (
 )
 from foretell.data import Trajectories
 from foretell.dynamics import ALRNN, CPLRNN, ReLUNeuralODE
-from foretell.dynamics.fitting import Layout
+from foretell.dynamics.layout import Layout
 from foretell.solve.piecewise import PiecewiseLinearField, flow
 from tests.solve.random_fields import fitzhugh_nagumo
 

@@ -12,9 +12,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from foretell.core import ArtifactError, NumericalError, ParameterError
-from foretell.dynamics.fitting import FreeRunScore, Layout, forcing_share
+from foretell.dynamics.fitting import best_look
+from foretell.dynamics.forced_task import forcing_share
+from foretell.dynamics.free_run_score import FreeRunScore
+from foretell.dynamics.layout import Layout
 from foretell.dynamics.sequences import Sequences, WindowSampler, decorrelation, hold_back
-from foretell.dynamics.training_state import TrainingState
 from tests.dynamics.training import LAYOUT, Parabola, run, sequences, settings
 
 # Windows -------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ def test_bad_batches_are_skipped_and_counted():
 
 def test_ten_bad_batches_in_a_row_end_it():
     kernel = Parabola(bad=frozenset(range(8, 18)))
-    with pytest.raises(NumericalError, match=r"10 batches.*update 17.*lr=0\.01"):
+    with pytest.raises(NumericalError, match=r"10 steps.*step 17.*lr=0\.01"):
         run(kernel)
     assert len(kernel.asked) == 17
 
@@ -218,7 +220,7 @@ def test_going_on_gives_the_uninterrupted_result(steps, tmp_path):
 
 
 def test_a_checkpoint_is_written_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr("foretell.dynamics.fitting._SLICE_SECONDS", -1.0)
+    monkeypatch.setattr("foretell.train.loop._SLICE_SECONDS", -1.0)
     seen = []
 
     class Power(Exception):
@@ -422,12 +424,9 @@ def test_a_real_interrupt_at_any_moment(tmp_path):
 
 
 def test_on_training_data_a_later_look_is_preferred_unless_clearly_worse() -> None:
-    state = TrainingState(np.zeros(2), np.random.default_rng(0))
-    for step, score in enumerate([-3.0, -0.10, -0.14, -0.40], start=1):
-        state.step, state.theta = step, np.full(2, float(step))
-        state.look(score, slack=0.5)
-    assert state.best_step == 3
-    assert_array_equal(state.best_theta, [3.0, 3.0])
+    assert best_look([-3.0, -0.10, -0.14, -0.40], slack=0.5) == 2
+    assert best_look([-3.0, -0.10, -0.14, -0.40]) == 1
+    assert best_look([-np.inf] * 3) == 2
 
 
 def test_a_warm_up_hides_the_first_samples_of_a_window() -> None:

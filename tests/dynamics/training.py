@@ -4,7 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foretell.dynamics.fitting import FreeRunScore, Layout, Settings, train
+from foretell.dynamics.fitting import train
+from foretell.dynamics.forced_task import Settings
+from foretell.dynamics.free_run_score import FreeRunScore
+from foretell.dynamics.layout import Layout
 from foretell.dynamics.sequences import Sequences, WindowSampler
 
 LAYOUT = Layout(3, 2, 0)

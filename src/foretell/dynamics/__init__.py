@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from foretell.dynamics.alrnn import ALRNN, interpolate
 from foretell.dynamics.cplrnn import CPLRNN
+from foretell.dynamics.history import History
 from foretell.dynamics.loading import load
 from foretell.dynamics.model import (
     Cycles,
@@ -18,7 +19,6 @@ from foretell.dynamics.model import (
     VectorField,
 )
 from foretell.dynamics.neural_ode import ReLUNeuralODE
-from foretell.dynamics.training_state import History
 
 __all__ = [
     "ALRNN",

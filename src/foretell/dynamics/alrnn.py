@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from foretell.core import DataError, ParameterError
 from foretell.data import Trajectories
 from foretell.dynamics._reference_kernels import ALRNNKernel
-from foretell.dynamics.fitting import Layout, SequenceKernel
+from foretell.dynamics.layout import Layout, SequenceKernel
 from foretell.dynamics.sequence_learner import SequenceLearner
 from foretell.dynamics.sequences import Sequences
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from foretell.core import ParameterError
 from foretell.dynamics.checks import whole
-from foretell.dynamics.fitting import Layout, SequenceKernel
+from foretell.dynamics.layout import Layout, SequenceKernel
 from foretell.dynamics.piecewise_view import PiecewiseView
 from foretell.dynamics.sequence_learner import SequenceLearner
 from foretell.solve.piecewise import flow

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from foretell.core import ParameterError
 from foretell.dynamics._reference_kernels import RK4Kernel
 from foretell.dynamics.checks import whole
-from foretell.dynamics.fitting import Layout, SequenceKernel
+from foretell.dynamics.layout import Layout, SequenceKernel
 from foretell.dynamics.piecewise_view import PiecewiseView
 from foretell.dynamics.sequence_learner import SequenceLearner
 

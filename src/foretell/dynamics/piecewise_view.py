@@ -26,7 +26,7 @@ from foretell.solve.piecewise import (
 
 if TYPE_CHECKING:
     from foretell.data import Scaler
-    from foretell.dynamics.fitting import Layout
+    from foretell.dynamics.layout import Layout
 
 Array = NDArray[np.float64]
 

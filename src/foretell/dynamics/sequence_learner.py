@@ -25,16 +25,11 @@ from foretell.dynamics.checks import (
     checked_times,
     point_out_gaps,
 )
-from foretell.dynamics.fitting import (
-    OUT_OF_RANGE,
-    SLACK_ON_TRAINING_DATA,
-    FreeRunScore,
-    Layout,
-    OnStep,
-    SequenceKernel,
-    Settings,
-    train,
-)
+from foretell.dynamics.fitting import SLACK_ON_TRAINING_DATA, train
+from foretell.dynamics.forced_task import Settings
+from foretell.dynamics.free_run_score import OUT_OF_RANGE, FreeRunScore
+from foretell.dynamics.history import History
+from foretell.dynamics.layout import Layout, SequenceKernel
 from foretell.dynamics.learner import Learner
 from foretell.dynamics.sequences import (
     Sequences,
@@ -43,7 +38,7 @@ from foretell.dynamics.sequences import (
     decorrelation,
     hold_back,
 )
-from foretell.dynamics.training_state import History
+from foretell.train.loop import OnStep
 
 Array = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ same bits as one that was not, because a step depends on nothing that is not in 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,10 +24,12 @@ OnStep = Callable[[Progress], None]
 Score = Callable[[], float]
 
 _CHECKPOINT = "train-loop"
+_FORMER = "training-state"  # of the learners that had a loop of their own
 _MOST_SKIPS = 10  # steps in a row without a finite gradient
 _SLICE_SECONDS = 20.0  # a checkpoint is written about this often
 _REPORTS = 400  # progress reports in one training
 _SMOOTHING = 0.02  # share of the newest loss in the loss that is shown
+_REMEDY = "Lower the learning rate, or look for extreme values in the data."
 
 
 @dataclass
@@ -77,14 +80,20 @@ class TrainRun:
         return cls(**{k: _from_json(content[k], kinds[k]) for k in kinds})
 
 
+Finish = Callable[[TrainRun, threading.Event], None]
+
+
 def train(
     task: TrainTask,
     n_steps: int,
     *,
     score: Score | None = None,
     n_scores: int = 20,
+    keep_best: bool = True,
     patience: int | None = None,
     on_step: OnStep | None = None,
+    finish: Finish | None = None,
+    remedy: str = _REMEDY,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     identity: str = "",
@@ -98,12 +107,20 @@ def train(
     n_steps : int
         Steps planned.
     score : callable, optional
-        Higher is better; asked ``n_scores`` times, evenly spread. The state with the best score is
-        the one that the task has at the end; without it, the last one.
+        Higher is better; asked ``n_scores`` times, evenly spread.
+    keep_best : bool
+        Whether the task ends in the state with the best score; otherwise, and without a score, it
+        ends in the last one.
     patience : int, optional
         Stop after so many scores in a row without a new best one.
     on_step : callable, optional
         Receives a ``Progress`` now and then.
+    finish : callable, optional
+        ``finish(run, interrupted)`` is called after the last step. It should return soon once the
+        event ``interrupted`` is set, which Ctrl-C does; the training is kept then, and a resumed
+        one finishes again.
+    remedy : str
+        What the error says to do when ten steps in a row give no finite gradient.
     checkpoint : path, optional
         A folder in which the training is kept every 20 s and when Ctrl-C ends it.
     resume : bool
@@ -144,10 +161,11 @@ def train(
     saved = time.monotonic()
     with interrupts_wait() as interrupted:
         while run.step < n_steps and not _stale(run, patience):
-            _advance(task, run)
+            _advance(task, run, remedy)
             last = run.step == n_steps
             if score is not None and (run.step % every == 0 or last):
-                best = _look(task, run, float(score()), best)
+                if _look(run, float(score())) and keep_best:
+                    best = task.state()
             try:
                 if on_step is not None and (run.step % report == 0 or last):
                     on_step(clock.progress(n_steps))
@@ -161,12 +179,16 @@ def train(
                 saved = time.monotonic()
             if interrupted.is_set():
                 raise KeyboardInterrupt
+        if finish is not None:
+            finish(run, interrupted)
+            if checkpoint is not None and interrupted.is_set():
+                _save(Path(checkpoint), task, run, best, identity)
     if best is not None:
         task.restore(best)
     return run
 
 
-def _advance(task: TrainTask, run: TrainRun) -> None:
+def _advance(task: TrainTask, run: TrainRun, remedy: str) -> None:
     gradient = mean_gradient(task, run.step)
     run.step += 1
     if not (np.isfinite(gradient.loss) and np.isfinite(gradient.values).all()):
@@ -174,8 +196,7 @@ def _advance(task: TrainTask, run: TrainRun) -> None:
         run.skips_in_a_row += 1
         if run.skips_in_a_row >= _MOST_SKIPS:
             raise NumericalError(
-                f"{_MOST_SKIPS} steps in a row gave no finite gradient (step {run.step}). Lower "
-                "the learning rate, or look for extreme values in the data."
+                f"{_MOST_SKIPS} steps in a row gave no finite gradient (step {run.step}). {remedy}"
             )
         return
     run.skips_in_a_row = 0
@@ -184,14 +205,15 @@ def _advance(task: TrainTask, run: TrainRun) -> None:
     task.apply(run.step - 1, gradient.values)
 
 
-def _look(task: TrainTask, run: TrainRun, value: float, best: State | None) -> State | None:
+def _look(run: TrainRun, value: float) -> bool:
+    """Note a score; whether it is the best so far."""
     run.steps.append(run.step)
     run.losses.append(run.loss)
     run.scores.append(value)
     if not value > run.best_score:
-        return best
+        return False
     run.best_step, run.best_score = run.step, value
-    return task.state()
+    return True
 
 
 def _stale(run: TrainRun, patience: int | None) -> bool:
@@ -218,7 +240,12 @@ def _restore(
             f"there is no checkpoint {path} to resume from. Start with resume=False; a training "
             "that is interrupted leaves one there."
         )
-    artifact = Artifact.open(path, classes=[_CHECKPOINT])
+    artifact = Artifact.open(path, classes=[_CHECKPOINT, _FORMER])
+    if artifact.model_class == _FORMER:
+        raise ArtifactError(
+            f"{path} was saved by an older version of foretell, whose trainings cannot be gone on "
+            "with. Start anew with resume=False."
+        )
     fields: dict[str, Any] = dict(artifact.fields)
     if fields["identity"] != identity:
         raise ArtifactError(
@@ -250,14 +277,17 @@ class _Clock:
 
     def __init__(self, run: TrainRun) -> None:
         self._run, self._before, self._begin = run, run.seconds, time.monotonic()
-        self._first = run.step
+        # The first step may compile; once there was a report, the pace is measured from it.
+        self._mark, self._mark_step, self._reported = self._begin, run.step, False
 
     def seconds(self) -> float:
         return self._before + time.monotonic() - self._begin
 
     def progress(self, total: int) -> Progress:
-        run = self._run
-        pace = (time.monotonic() - self._begin) / max(run.step - self._first, 1)
+        run, now = self._run, time.monotonic()
+        pace = (now - self._mark) / max(run.step - self._mark_step, 1)
+        if not self._reported:
+            self._reported, self._mark, self._mark_step = True, now, run.step
         return Progress(
             step=run.step,
             total=total,

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.data import Scaler
+from foretell.dynamics.history import History
 from foretell.dynamics.hybrid.arguments import merged_weights
 from foretell.dynamics.hybrid.columns import Columns
 from foretell.dynamics.hybrid.latent_model import Shape
 from foretell.dynamics.hybrid.seams import LatentRank, SeamGaps
 from foretell.dynamics.hybrid.settings import Settings
 from foretell.dynamics.hybrid.windows import Jumps
-from foretell.dynamics.training_state import History
 
 _SEQUENCES = ("horizons", "angle_columns", "quaternion_columns")
 _PLAIN = ("time_scale", "best_step", "fit_seconds")

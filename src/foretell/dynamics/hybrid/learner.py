@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from foretell.core import DataError
 from foretell.data import Trajectories
 from foretell.dynamics.checks import as_trajectories, point_out_gaps
+from foretell.dynamics.history import History
 from foretell.dynamics.hybrid import keeping
 from foretell.dynamics.hybrid.arguments import (
     check_arguments,
@@ -42,7 +43,6 @@ from foretell.dynamics.hybrid.preparation import LONGER, prepare, remark_on_jump
 from foretell.dynamics.hybrid.reading import HybridReading
 from foretell.dynamics.hybrid.scoring import FreeRuns
 from foretell.dynamics.sequences import Sequences
-from foretell.dynamics.training_state import History
 from foretell.train.loop import OnStep
 
 
