@@ -28,6 +28,7 @@ collect_ignore_glob = (
         "src/foretell/recall/osc_head.py",
         "src/foretell/train/coordinator.py",
         "src/foretell/train/rl/*",
+        *(f"src/foretell/train/stacked/{n}.py" for n in ("gloo", "module")),
         *(f"src/foretell/dynamics/{n}" for n in _LEARNERS),
     ]
 )
