@@ -19,7 +19,14 @@ PACKAGES = [
 ]
 
 # Their names load their module on first use.
-LAZY = ("foretell", "foretell.recall", "foretell.converse", "foretell.converse.language")
+LAZY = (
+    "foretell",
+    "foretell.recall",
+    "foretell.converse",
+    "foretell.converse.language",
+    "foretell.train.plan",
+    "foretell.train.stacked",
+)
 
 
 def exported(package: ModuleType) -> list[str]:
