@@ -136,7 +136,7 @@ class LanguagePolicy:
         try:
             from transformers import AutoModelForCausalLM, AutoTokenizer
         except ImportError as error:
-            raise MissingExtraError("transformers", "llm", "load a language model") from error
+            raise MissingExtraError("transformers", "rl", "load a language model") from error
         source = {"gguf_file": gguf_file} if gguf_file else {}
         where = str(folder)
         tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **source)

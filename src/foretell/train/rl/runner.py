@@ -67,7 +67,7 @@ class Runner:
         outputs = dict(given)
         for node in nodes:
             place = f"step {epoch}, {node.name}"
-            rows = self._input(node, outputs, epoch, place, error)
+            rows, error = self._input(node, outputs, epoch, place, error)
             if node.collective:
                 self.coordinator.agree(place, error=error)
             if error is None:
@@ -96,10 +96,10 @@ class Runner:
         epoch: Hashable,
         place: str,
         error: BaseException | None,
-    ) -> Any:
+    ) -> tuple[Any, BaseException | None]:
         """The rows of all dependencies, moved where the layout changes."""
         if not node.deps:
-            return outputs.get(node.name)
+            return outputs.get(node.name), error
         by_layout: dict[str, list[Any]] = {}
         for dep in node.deps:
             by_layout.setdefault(self.stages[dep], []).append(outputs.get(dep))
@@ -117,9 +117,12 @@ class Runner:
             found.append(rows)
         edge = f"{'+'.join(node.deps)} -> {node.name}"
         if error is not None:
-            return None
-        self.coordinator.put(edge, epoch, joined(node.name, found))
-        return self.coordinator.get(edge, epoch)
+            return None, error
+        try:
+            self.coordinator.put(edge, epoch, joined(node.name, found))
+        except DataError as raised:
+            return None, raised
+        return self.coordinator.get(edge, epoch), None
 
 
 def joined(name: str, parts: Sequence[RowBatch]) -> RowBatch:
