@@ -16,8 +16,8 @@ _NUMBER_WORDS = frozenset(
 )
 _TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d)s?\b|\b\d{1,4}(?:st|nd|rd|th)?[ -]centur|centur(?:y|ies)|"
-    r"\b\d+ ?(?:BC|AD|CE|BCE)\b|\b(?:January|February|March|April|May|June|July|August|September|October|November|"
-    r"December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|today|yesterday|tomorrow|"
+    r"\b\d+ ?(?:BC|AD|CE|BCE)\b|\b(?:January|February|March|April|May|June|July|August|September|October|"
+    r"November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|today|yesterday|tomorrow|"
     r"nightly|daily|weekly|monthly|yearly|annually|hourly)\b|"
     r"\b(?:second|minute|hour|day|week|month|year|decade)s?\b"
 )
@@ -67,8 +67,8 @@ _KINDS = (
              r"\bhow (?:long|often)\b|\b(?:what|which) \w+ (?:year|century|decade)\b"),
     ("share", r"\b(?:percentage|per ?cent|proportion|fraction|share) of\b|\bwhat percent"),
     ("number", r"\bhow (?:many|much|far|tall|high|old|deep|large|big|fast|hot|cold|heavy|wide|"
-               r"thick)\b|\bwhat (?:is|was|are) the (?:\w+ ){0,3}(?:number|amount|population|size|length|"
-               r"height|weight|speed|temperature|pressure|price|cost|rate|age|distance|limit|"
+               r"thick)\b|\bwhat (?:is|was|are) the (?:\w+ ){0,3}(?:number|amount|population|size|"
+               r"length|height|weight|speed|temperature|pressure|price|cost|rate|age|distance|limit|"
                r"maximum|minimum|default)\b|\bat (?:what|which) (?:temperature|pressure|speed|"
                r"level)\b"),
     ("person", r"\bwho(?:m|se)?\b|\bwhat (?:person|man|woman|king|author|scientist|player|"
@@ -81,7 +81,8 @@ _KINDS = (
     ("manner", r"\bhow (?:do|does|did|can|should|could|to|is|are|was|were|would|will|must)\b"),
     ("name", r"\bname of\b|\bwhat (?:is|was) .* (?:called|named|known as)\b|\bwhich\b"),
     ("definition", r"^\W*what(?:'s| is| are| was| were) (?:(?:a|an|the|meant by) )?"
-                   r"[\w' -]{1,40}\W*$|\bwhat does .* (?:mean|stand for)\b|\bdefine\b|\bmeaning of\b"),
+                   r"[\w' -]{1,40}\W*$|\bwhat does .* (?:mean|stand for)\b|\bdefine\b|"
+                   r"\bmeaning of\b"),
 )  # fmt: skip
 _COMPILED = tuple((kind, re.compile(pattern, re.I)) for kind, pattern in _KINDS)
 

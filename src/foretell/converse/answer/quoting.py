@@ -8,8 +8,8 @@ from foretell.converse.answer.sentences import Sentence, sentences
 from foretell.converse.answer.statements import Source
 
 _POINTS_BACK = re.compile(
-    r"(?:(?:however|therefore|thus|also|then|in addition|moreover|instead|otherwise|for example|and|"
-    r"but|so)\W+)?(?:it|its|they|their|them|he|she|his|her|this|these|that|those|such|both|here|"
+    r"(?:(?:however|therefore|thus|also|then|in addition|moreover|instead|otherwise|for example|"
+    r"and|but|so)\W+)?(?:it|its|they|their|them|he|she|his|her|this|these|that|those|such|both|here|"
     r"there(?!\s+(?:is|are|was|were)\b)|the (?:former|latter|same|other|result|second))\b"
     r"|.*\b(?:these|those|this|such) \w+[.!]?$",
     re.IGNORECASE,
