@@ -235,7 +235,7 @@ class Hearing:
                     self._words = f"{self._words} {text}".strip()
                     yield self._heard("final", text=text)
             if partials or self._quiet:
-                text, stable = stretch.read()
+                text, stable = stretch.read(careful=self._quiet > 0)
                 if text:
                     yield self._heard("partial", text=text, stable=stable)
 

@@ -47,10 +47,13 @@ class Stretch:
         """The next 32 ms."""
         self.frames.append(frame)
 
-    def read(self) -> tuple[str, int]:
-        """The text so far, and how many of its first words the reading before had as well."""
+    def read(self, *, careful: bool = False) -> tuple[str, int]:
+        """The text so far, and how many of its first words the reading before had as well.
+
+        Careful is right for a reading that stays the last one if nothing more is said.
+        """
         self._read_to = len(self.frames)
-        self._text = self._recogniser.transcribe(np.concatenate(self.frames))
+        self._text = self._recogniser.transcribe(np.concatenate(self.frames), careful=careful)
         words = split_words(self._text)
         stable = agreed(self._words, words)
         self._words = words
@@ -61,7 +64,7 @@ class Stretch:
         if (len(self.frames) - self._at_start) * FRAME_S < _SHORTEST_S:
             return ""
         if self._read_to <= self._at_start:
-            self.read()
+            self.read(careful=True)
         return self._text
 
     def cut(self) -> str:
