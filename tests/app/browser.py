@@ -41,7 +41,7 @@ class Page:
     """
 
     def __init__(self, address: str) -> None:
-        self._socket: ClientConnection = connect(address, max_size=1 << 26, proxy=None)
+        self._socket: ClientConnection = connect(address, max_size=1 << 26, proxy=None).__enter__()
         self._count = itertools.count(1)
         self.problems: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -147,7 +147,7 @@ class Browser:
         port, path = port_file.read_text().split("\n")[:2]
         self._root = f"ws://127.0.0.1:{port}"
         self._control = Page.__new__(Page)
-        self._control._socket = connect(self._root + path, proxy=None)
+        self._control._socket = connect(self._root + path, proxy=None).__enter__()
         self._control._count, self._control.problems = itertools.count(1), []
         self.pages: list[Page] = []
 

@@ -48,7 +48,8 @@ class OneByOne:
         self._said = asyncio.get_running_loop().create_future()
         self._live.put("end_of_turn", {"text": question}, user=True)
         try:
-            return await asyncio.wait_for(self._said, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await self._said
         except TimeoutError:
             self._live.put("cancel", {"reason": "too late"})
             return withheld(f"No answer was ready within {timeout_s:g} s.")

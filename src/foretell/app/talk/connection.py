@@ -84,12 +84,14 @@ class Connection:
 
     async def _end(self, code: int, reason: str) -> None:
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._socket.close(code, reason[:120]), 2.0)
+            async with asyncio.timeout(2.0):
+                await self._socket.close(code, reason[:120])
 
     # Joining -------------------------------------------------------------------------------------
 
     async def _join(self) -> Session:
-        message = await asyncio.wait_for(self._socket.receive(), self._limits.hello_s)
+        async with asyncio.timeout(self._limits.hello_s):
+            message = await self._socket.receive()
         try:
             kind, data = wire.read(message.get("text") or "")
         except DataError as error:
@@ -119,7 +121,8 @@ class Connection:
 
     async def _read(self, session: Session) -> str:
         while True:
-            message = await asyncio.wait_for(self._socket.receive(), self._limits.idle_s)
+            async with asyncio.timeout(self._limits.idle_s):
+                message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 return "goodbye"
             self._counts["messages"] += 1

@@ -271,7 +271,8 @@ class LiveConversation:
         seconds = patience(plan, out)
         try:
             work = perform(plan, out, cancelled, self.workers.jobs)
-            value = await asyncio.wait_for(work, seconds)
+            async with asyncio.timeout(seconds):
+                value = await work
             self.put("work_done", {**about, "value": value})
         except TimeoutError:
             self.put("work_failed", {**about, "reason": f"no answer within {seconds:g} s"})
@@ -291,7 +292,8 @@ class LiveConversation:
         compose = partial(self._composed, out, cancelled)
         try:
             future = self._loop.run_in_executor(self.workers.answers, compose)
-            data = await asyncio.wait_for(future, self.limits.answer_s)
+            async with asyncio.timeout(self.limits.answer_s):
+                data = await future
         except TimeoutError:
             data = withheld(
                 f"No answer was ready within {self.limits.answer_s:g} s, so none is given."

@@ -84,7 +84,9 @@ def summary(turns: list[TurnSpans]) -> list[str]:
 
 def page(turns: list[TurnSpans], name: str) -> str:
     """The page, complete in itself."""
-    style = (files("foretell.app.report") / "style.css").read_text(encoding="utf-8")
+    from markupsafe import Markup
+
+    style = Markup((files("foretell.app.report") / "style.css").read_text(encoding="utf-8"))
     template = templates().get_template("conversation.html.j2")
     pictures = [picture(turn) for turn in turns]
     return template.render(style=style, name=name, summary=summary(turns), pictures=pictures)

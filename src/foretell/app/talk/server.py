@@ -229,7 +229,8 @@ def _bounded(receive: Receive) -> Receive:
         if whole:
             return await receive()
         try:
-            message = await asyncio.wait_for(receive(), _BODY_S)
+            async with asyncio.timeout(_BODY_S):
+                message = await receive()
         except TimeoutError:
             return {"type": "http.disconnect"}
         got += len(message.get("body", b""))

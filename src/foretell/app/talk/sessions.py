@@ -74,7 +74,7 @@ class Session:
         self._put(sound(turn, pcm, rate))
 
     def _put(self, message: Message) -> None:
-        if self.connection is None:
+        if self.connection is None or self.too_slow:
             return
         self._waiting.append(message)
         self._bytes += len(message)
@@ -117,7 +117,8 @@ class Session:
             while self._waiting and self.connection is connection:
                 message = self._waiting.popleft()
                 self._bytes -= len(message)
-                await asyncio.wait_for(send(message), self._limits.send_s)
+                async with asyncio.timeout(self._limits.send_s):
+                    await send(message)
 
 
 class Sessions:

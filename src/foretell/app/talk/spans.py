@@ -36,6 +36,7 @@ class Span:
     end: float
     outcome: str = ""
     note: str = ""
+    id: str = ""  # of a passage
 
 
 @dataclass(slots=True)
@@ -153,8 +154,8 @@ def _work(turn: TurnSpans, event: Event, open_: dict[tuple[int, str], Span]) -> 
     if len(turn.spans) >= _MOST_ROWS:
         return
     kind = "notes" if event["tool"] == "notes" else "tool"
-    label = f"passage {event['id']}" if "id" in event.data else event["job"]
-    span = Span(kind, label, event.time, event.time)
+    id = str(event.get("id", ""))
+    span = Span(kind, f"passage {id}" if id else event["job"], event.time, event.time, id=id)
     turn.spans.append(span)
     open_[turn.number, event["job"]] = span
 
@@ -168,6 +169,8 @@ def _close(turn: TurnSpans, key: str, time: float, open_: dict[tuple[int, str], 
 def _work_done(turn: TurnSpans, event: Event, open_: dict[tuple[int, str], Span]) -> None:
     span = _close(turn, event["job"], event.time, open_)
     span.outcome, span.note = span.outcome or "unused", _short(event.get("value"))
+    if span.id and span.note:
+        span.label = _short(str(event["value"]).strip().partition("\n")[0].lstrip("# "))
 
 
 def _work_failed(turn: TurnSpans, event: Event, open_: dict[tuple[int, str], Span]) -> None:
@@ -180,9 +183,10 @@ def _cancel_work(turn: TurnSpans, event: Event, open_: dict[tuple[int, str], Spa
 
 
 def _evidence(turn: TurnSpans, event: Event, open_: dict[tuple[int, str], Span]) -> None:
-    used = {f"passage {id}" for id in event["ids"]}
     for span in turn.spans:
-        if span.label in used or (span.kind == "tool" and span.outcome == "unused"):
+        if (span.id and span.id in event["ids"]) or (
+            span.kind == "tool" and span.outcome == "unused"
+        ):
             span.outcome = "used"
 
 
