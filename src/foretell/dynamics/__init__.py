@@ -10,6 +10,7 @@ from foretell.dynamics.cplrnn import CPLRNN
 from foretell.dynamics.history import History
 from foretell.dynamics.loading import load
 from foretell.dynamics.model import (
+    Controllable,
     Cycles,
     Exponents,
     FixedPoints,
@@ -23,6 +24,7 @@ from foretell.dynamics.neural_ode import ReLUNeuralODE
 __all__ = [
     "ALRNN",
     "CPLRNN",
+    "Controllable",
     "Cycles",
     "Exponents",
     "FixedPoints",

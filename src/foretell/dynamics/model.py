@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.data import Trajectories
 from foretell.solve.piecewise import EquilibriumSet, LimitCycle, LyapunovSpectrum
+
+if TYPE_CHECKING:
+    from foretell.dynamics.reachability import Reachability
 
 Array = NDArray[np.float64]
 
@@ -128,4 +131,23 @@ class Stochastic(Protocol):
         random_state: int | np.random.Generator | None = None,
     ) -> Array:
         """Run ensembles freely, (B, S, n_steps + 1, ...) from starts (B, ...)."""
+        ...
+
+
+@runtime_checkable
+class Controllable(Protocol):
+    """Its inputs can be chosen, and what they do to the variables can be asked for.
+
+    A model that was fitted without inputs has none to choose: its ``control_names_`` are empty.
+    """
+
+    def input_response(
+        self,
+        x0: ArrayLike | None = None,
+        n_steps: int = 40,
+        *,
+        control: ArrayLike | None = None,
+        step: float | None = None,
+    ) -> Reachability:
+        """How far, and in which directions, inputs move the variables within ``n_steps``."""
         ...

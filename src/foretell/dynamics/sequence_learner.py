@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,12 +25,12 @@ from foretell.dynamics.checks import (
     checked_times,
     point_out_gaps,
 )
-from foretell.dynamics.fitting import SLACK_ON_TRAINING_DATA, train
+from foretell.dynamics.fitting import SLACK_ON_TRAINING_DATA, Trained, train
 from foretell.dynamics.forced_task import Settings
 from foretell.dynamics.free_run_score import OUT_OF_RANGE, FreeRunScore
 from foretell.dynamics.history import History
 from foretell.dynamics.layout import Layout, SequenceKernel
-from foretell.dynamics.learner import Learner
+from foretell.dynamics.reachability import SteeredRuns
 from foretell.dynamics.sequences import (
     Sequences,
     WindowSampler,
@@ -43,7 +43,25 @@ from foretell.train.loop import OnStep
 Array = NDArray[np.float64]
 
 
-class SequenceLearner(Learner):
+@dataclass(frozen=True, kw_only=True)
+class PreparedTraining:
+    """Recordings cut up for training, and everything else that a training begins with."""
+
+    recordings: Trajectories
+    trajectories: Trajectories
+    scaler: Scaler
+    scale: float
+    settings: Settings
+    layout: Layout
+    sampler: WindowSampler
+    kernel: SequenceKernel
+    theta: Array
+    rng: np.random.Generator
+    score: FreeRunScore
+    identity: str
+
+
+class SequenceLearner(SteeredRuns):
     """Base of the learners trained by teacher forcing; use CPLRNN, ALRNN or ReLUNeuralODE."""
 
     continuous: ClassVar[bool] = True
@@ -120,6 +138,36 @@ class SequenceLearner(Learner):
         NumericalError
             Training gave no finite gradient.
         """
+        prepared = self.prepare_training(X, times)
+        trained = train(
+            prepared.kernel, prepared.layout, prepared.theta, prepared.sampler, prepared.score,
+            prepared.settings, prepared.rng,
+            on_step=on_step, checkpoint=checkpoint, resume=resume, identity=prepared.identity,
+        )  # fmt: skip
+        settings = prepared.settings
+        self.conclude_training(prepared, trained)
+        if not np.isfinite(trained.best_score):
+            warnings.warn(
+                "the free run of the trained model leaves the range of the data at every look "
+                f"({trained.best_score:.3g}); do not use it for long runs. Train longer "
+                f"(max_updates={2 * settings.max_updates}) or lower lr.",
+                ForetellWarning,
+                stacklevel=2,
+            )
+        elif not trained.confirmed:
+            warnings.warn(
+                "a longer free run of the trained model ends elsewhere than where the data are, at "
+                "rest for instance. Look at long runs before you rely on them, or train longer "
+                f"(max_updates={2 * settings.max_updates}).",
+                ForetellWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def prepare_training(
+        self, X: Trajectories | ArrayLike, times: ArrayLike | None = None
+    ) -> PreparedTraining:
+        """Check the recordings, cut them up, and draw the first parameters."""
         recordings = as_trajectories(X, times)
         self._check_parameters(recordings)
         scale = recordings.median_interval if self.time_scale == "auto" else float(self.time_scale)
@@ -152,37 +200,24 @@ class SequenceLearner(Learner):
             )
         rng = as_generator(self.random_state)
         kernel = self._kernel(layout)
-        trained = train(
-            kernel, layout, self._initial(layout, rng), sampler,
-            FreeRunScore(validation_part, layout, int(self.warm_up)), settings, rng,
-            on_step=on_step, checkpoint=checkpoint, resume=resume,
+        return PreparedTraining(
+            recordings=recordings, trajectories=trajectories, scaler=scaler, scale=scale,
+            settings=settings, layout=layout, sampler=sampler, kernel=kernel,
+            theta=self._initial(layout, rng), rng=rng,
+            score=FreeRunScore(validation_part, layout, int(self.warm_up)),
             identity=self._identity(asdict(settings), recordings.fingerprint()),
         )  # fmt: skip
-        self.scaler_ = scaler
-        self.time_scale_ = scale
-        self.forcing_interval_ = interval
+
+    def conclude_training(self, prepared: PreparedTraining, trained: Trained) -> None:
+        """Take over what a training gave: parameters, scales, history."""
+        self.scaler_ = prepared.scaler
+        self.time_scale_ = prepared.scale
+        self.forcing_interval_ = prepared.settings.forcing_interval
         self.history_ = trained.history
         self.best_step_, self.validation_score_ = trained.best_step, trained.best_score
         self.fit_seconds_ = trained.seconds
-        self._note(trajectories, recordings.fingerprint())
-        self.adopt(layout, trained.theta)
-        if not np.isfinite(trained.best_score):
-            warnings.warn(
-                "the free run of the trained model leaves the range of the data at every look "
-                f"({trained.best_score:.3g}); do not use it for long runs. Train longer "
-                f"(max_updates={2 * settings.max_updates}) or lower lr.",
-                ForetellWarning,
-                stacklevel=2,
-            )
-        elif not trained.confirmed:
-            warnings.warn(
-                "a longer free run of the trained model ends elsewhere than where the data are, at "
-                "rest for instance. Look at long runs before you rely on them, or train longer "
-                f"(max_updates={2 * settings.max_updates}).",
-                ForetellWarning,
-                stacklevel=2,
-            )
-        return self
+        self._note(prepared.trajectories, prepared.recordings.fingerprint())
+        self.adopt(prepared.layout, trained.theta)
 
     def adopt(self, layout: Layout, theta: Array) -> None:
         """Take over parameters."""

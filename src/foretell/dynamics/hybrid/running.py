@@ -12,11 +12,10 @@ from foretell.data import Trajectories
 from foretell.dynamics.checks import checked_controls, checked_starts, checked_times, whole
 from foretell.dynamics.hybrid.columns import Columns, column_trajectories
 from foretell.dynamics.hybrid.preparation import as_sequences
-from foretell.dynamics.learner import Learner
+from foretell.dynamics.reachability import SteeredRuns
 from foretell.dynamics.sequences import Sequences
 
 if TYPE_CHECKING:
-    from foretell.data import Scaler
     from foretell.dynamics.hybrid.latent_model import LatentModel, Shape
 
 Array = NDArray[np.float64]
@@ -24,17 +23,15 @@ Array = NDArray[np.float64]
 OUT_OF_RANGE = 1e6  # of a latent coordinate
 
 
-class HybridRuns(Learner):
+class HybridRuns(SteeredRuns):
     """Encoding, decoding and runs of a fitted model."""
 
     when_lost_at_once = "Start within the range of the recordings, or train longer."
     when_lost = "Train longer, or with longer horizons."
 
     columns_: Columns
-    scaler_: Scaler
     model_: LatentModel
     shape_: Shape
-    time_scale_: float
     low_: Array
     high_: Array
     n_features_in_: int
@@ -150,6 +147,11 @@ class HybridRuns(Learner):
             )
             z[:, begin + 1 : part.stop + 1] = run[:, 1:]
         return z
+
+    def _typical(self) -> tuple[Array, Array]:
+        mean = self.columns_.gather(self.scaler_.mean[None])[0]
+        width = dict(zip(self.columns_.column_names, self.scaler_.scale, strict=True))
+        return mean, np.array([width.get(name, 1.0) for name in self.names_])  # angles: radians
 
     def _clipped(self, columns: Array) -> Array:
         return np.clip(columns, self.low_, self.high_)

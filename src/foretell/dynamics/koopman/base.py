@@ -22,15 +22,23 @@ from foretell.dynamics.checks import (
     check_seed,
     check_validation,
     checked_controls,
+    checked_starts,
     checked_times,
     positive,
     whole,
 )
 from foretell.dynamics.koopman.horizon_errors import HorizonErrors
 from foretell.dynamics.koopman.lifts import Lift, kind_of, lift_from
-from foretell.dynamics.koopman.linear import features, rollout, split
+from foretell.dynamics.koopman.linear import features, markov_parameters, rollout, split
 from foretell.dynamics.koopman.measured import MeasuredStates
 from foretell.dynamics.koopman.windows import States, Windows, check_recordings, states_of
+from foretell.dynamics.reachability import (
+    Reachability,
+    by_differences,
+    check_steerable,
+    checked_control,
+    checked_horizon,
+)
 
 Array = NDArray[np.float64]
 
@@ -232,6 +240,57 @@ class KoopmanModel(MeasuredStates):
         if not whole(steps, 1):
             raise ParameterError(f"horizon={horizon!r}; needed is a whole number >= 1.")
         return self._errors(self._known(data, int(steps)).windows(int(steps), most=most))
+
+    def input_response(
+        self,
+        x0: ArrayLike | None = None,
+        n_steps: int = 40,
+        *,
+        control: ArrayLike | None = None,
+        step: float | None = None,
+    ) -> Reachability:
+        """What the inputs do to the variables; exact, and the same everywhere, for linear inputs.
+
+        Parameters
+        ----------
+        x0 : array (N,), optional
+            Where a bilinear model is linearised, at rest; the mean of the recordings without it.
+        n_steps : int
+            H.
+        control : array (K,), optional
+            The constant inputs there, in data units; their mean without it.
+        step : float, optional
+            Not used; a step is that of the recordings.
+
+        Raises
+        ------
+        ParameterError
+            The model has no inputs, or a shape does not fit.
+        NumericalError
+            The run leaves the range of the model.
+        """
+        self._check_fitted()
+        check_steerable(self.control_names_)
+        H, scaler, N = checked_horizon(n_steps), self.scaler_, len(self.names_)
+        if not self._bilinear:
+            response = markov_parameters(self.A_, self.B_, self.C_, H)
+        else:
+            x = scaler.mean if x0 is None else checked_starts(x0, self.names_)[0]
+            u = checked_control(scaler.control_mean if control is None else control,
+                                self.control_names_)  # fmt: skip
+            rest = scaler.transform_controls(u)
+            z0 = self._lift(self._at_rest(scaler.transform_values(x), rest))
+
+            def run(v: Array) -> Array:
+                z = rollout(self.W_, z0, v[None], True)[0, 1:, :N]
+                return np.where(np.abs(z) < OUT_OF_RANGE, z, np.nan)
+
+            response = by_differences(run, rest, np.ones(len(rest)), H)
+        response = response * scaler.scale[:, None, None] / scaler.control_scale
+        times = np.asarray(self.step_ * np.arange(1, H + 1), dtype=np.float64)
+        return Reachability(
+            times, response, scaler.scale, scaler.control_scale, self.names_, self.control_names_
+        )
 
     def score(self, X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> float:
         """How well forecasts up to the horizon agree with recordings: minus their mean nRMSE.

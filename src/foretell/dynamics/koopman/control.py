@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from foretell.core import ParameterError
 from foretell.dynamics.koopman.base import KoopmanModel
 from foretell.dynamics.koopman.linear import features, rollout
+from foretell.dynamics.reachability import check_steerable
 from foretell.solve.lqr import regulator
 from foretell.solve.mpc import LinearMPC, MPCPlan, ResponseMPC, bounds, weight
 
@@ -111,7 +112,8 @@ class KoopmanMPC:
         offset_free: bool = False,
         soft_penalty: float | None = None,
     ) -> None:
-        check_steerable(model)
+        model._check_fitted()
+        check_steerable(model.control_names_)
         self.model, self.horizon, self.offset_free = model, int(horizon), offset_free
         scaler, N, K = model.scaler_, len(model.names_), len(model.control_names_)
         self._scale, self._u_scale = scaler.scale, scaler.control_scale
@@ -283,7 +285,8 @@ class KoopmanLQR:
         reference: ArrayLike | None = None,
         discount: float = 1.0,
     ) -> None:
-        check_steerable(model)
+        model._check_fitted()
+        check_steerable(model.control_names_)
         if model._bilinear:
             raise ParameterError(
                 'a regulator needs input="linear"; this model is bilinear. Use KoopmanMPC.'
@@ -310,18 +313,3 @@ class KoopmanLQR:
         u = self._u - self.gain @ (z - self._z)
         scaler = self.model.scaler_
         return np.asarray(u * scaler.control_scale + scaler.control_mean)
-
-
-def check_steerable(model: KoopmanModel) -> None:
-    """Refuse a model without inputs.
-
-    Raises
-    ------
-    ParameterError
-    """
-    model._check_fitted()
-    if not model.control_names_:
-        raise ParameterError(
-            "this model was fitted without inputs, so that nothing can be steered. Name them when "
-            'fitting: Trajectories.from_csv(path, controls=["valve"]).'
-        )

@@ -111,3 +111,21 @@ def clipped(W: Array, limit: float = 1.0) -> Array:
             block *= limit / modulus
         i += 2 if pair else 1
     return np.hstack([U @ T @ U.T, W[:, Z:]])
+
+
+def markov_parameters(A: Array, B: Array, C: Array, n_steps: int) -> Array:
+    """Response (H, N, H, K) of y after each step to the input at each step: C A^(h - j) B.
+
+    Examples
+    --------
+    >>> markov_parameters(np.array([[0.5]]), np.array([[1.0]]), np.array([[1.0]]), 3)[:, 0, 0, 0]
+    array([1.  , 0.5 , 0.25])
+    """
+    effect, powers = B, []
+    for _ in range(n_steps):
+        powers.append(C @ effect)
+        effect = A @ effect
+    response = np.zeros((n_steps, len(C), n_steps, B.shape[1]))
+    for j in range(n_steps):
+        response[j:, :, j] = powers[: n_steps - j]
+    return response

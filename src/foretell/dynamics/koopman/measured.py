@@ -47,6 +47,11 @@ class MeasuredStates(Learner):
             [scaled[:, ::-1].reshape(len(rows), -1), past[:, ::-1].reshape(len(rows), -1)], axis=1
         )
 
+    def _at_rest(self, x: Array, u: Array) -> Array:
+        """The state with delays (1, F) of standing still at x (N,) with inputs u (K,)."""
+        d = int(self.n_delays)
+        return np.concatenate([np.tile(x, d + 1), np.tile(u, d)])[None]
+
     def _controls(self, controls: ArrayLike | None, n_times: int, n_starts: int) -> Array:
         """Standardised inputs (B, T, K)."""
         K = len(self.control_names_)
