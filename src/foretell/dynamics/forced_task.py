@@ -132,7 +132,11 @@ class ForcedTask:
 
     def gradient(self, step: int, shard: int) -> Gradient:
         """Gradient of the batch of that step; NaN where its length is not a number."""
-        x, u, dt = self.batches[step]
+        return self.gradient_of(step, self.batches[step])
+
+    def gradient_of(self, step: int, batch: Batch) -> Gradient:
+        """Gradient of these windows, at the settings of that step."""
+        x, u, dt = batch
         interval, alpha = forcing_share(self.settings, step)
         result = self.kernel.loss_and_gradient(
             *self.layout.views(self.theta), x, u, dt, forcing_interval=interval, alpha=alpha

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,12 @@ class WindowSampler:
     def n_windows(self) -> int:
         """Number of different windows."""
         return int(self._starts.size)
+
+    def resized(self, batch: int) -> WindowSampler:
+        """The same windows, drawn in batches of another size."""
+        other = copy(self)
+        other._batch = batch
+        return other
 
     def draw(self, rng: np.random.Generator) -> tuple[Array, Array | None, Array]:
         """One batch: x (B, T+1, N) with noise, u (B, T, K) or None, dt (B, T)."""
