@@ -55,13 +55,6 @@ class _Pending:
     step: float
     scaler: Scaler
 
-    @property
-    def control_range(self) -> list[list[float]]:
-        """Smallest and largest value of each input."""
-        data = self.data
-        used = np.concatenate(data.controls) if data.controls is not None else np.zeros((1, 0))
-        return [used.min(axis=0).tolist(), used.max(axis=0).tolist()]
-
 
 class KoopmanModel(MeasuredStates):
     """Base of the lifted linear models; use KoopmanQP or EDMDc.
@@ -352,14 +345,17 @@ class KoopmanModel(MeasuredStates):
         """Take over what was learned; ``held`` gives the residuals of ``ensemble``."""
         self._note(self._pending.data)
         self.step_, self.scaler_ = self._pending.step, self._pending.scaler
-        self.facts_ = {**self.facts_, "control_range": self._pending.control_range}
+        self.facts_ = {**self.facts_, "control_range": control_range(self._pending.data)}
         del self._pending
         self._adopt(W, lift)
-        z = lift(held.s)
+        self._renew_residuals(held, W)
+        self.residuals_held_back_ = held_back
+
+    def _renew_residuals(self, held: Windows, W: Array) -> None:
+        z = self.lift_(held.s)
         e = z[:, 1:] - features(z[:, :-1], held.u, self._bilinear) @ W.T
         every = max(1, len(e) // _KEPT_RESIDUALS)
         self.residuals_ = np.ascontiguousarray(e[::every][:_KEPT_RESIDUALS])
-        self.residuals_held_back_ = held_back
 
     def _adopt(self, W: Array, lift: Lift) -> None:
         self.W_, self.lift_ = np.ascontiguousarray(W), lift  # the layout decides the last bit
@@ -430,3 +426,9 @@ class KoopmanModel(MeasuredStates):
                 f"foretell.dynamics.interpolate(recordings, {self.step_:.6g})."
             )
         return states_of(self.scaler_.transform(data), int(self.n_delays))
+
+
+def control_range(data: Trajectories) -> list[list[float]]:
+    """Smallest and largest value of each input."""
+    used = np.concatenate(data.controls) if data.controls is not None else np.zeros((1, 0))
+    return [used.min(axis=0).tolist(), used.max(axis=0).tolist()]

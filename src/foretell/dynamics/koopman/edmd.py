@@ -8,18 +8,22 @@ Mezic, Automatica 93 (2018).
 
 from __future__ import annotations
 
-from typing import Self
+import hashlib
+import os
+import time
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretell.core import ParameterError, as_generator
+from foretell.core import ArtifactError, ParameterError, Progress, as_generator
 from foretell.data import Trajectories
 from foretell.dynamics.checks import as_trajectories, whole
-from foretell.dynamics.koopman.base import KoopmanModel
-from foretell.dynamics.koopman.lifts import DictionaryLift
+from foretell.dynamics.koopman.base import KoopmanModel, control_range
+from foretell.dynamics.koopman.lifts import DictionaryLift, Lift
 from foretell.dynamics.koopman.linear import Moments, clipped, features
 from foretell.dynamics.koopman.windows import States
+from foretell.train.loop import OnStep
 
 
 class EDMDc(KoopmanModel):
@@ -83,14 +87,27 @@ class EDMDc(KoopmanModel):
         self.validation = validation
         self.random_state = random_state
 
-    def fit(self, X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> Self:
-        """Learn from recordings; see `KoopmanQP.fit`."""
+    def fit(
+        self,
+        X: Trajectories | ArrayLike,
+        times: ArrayLike | None = None,
+        *,
+        on_step: OnStep | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from recordings; see `KoopmanQP.fit`.
+
+        One regression is one step: ``on_step`` hears of it, and there is nothing to keep in
+        ``checkpoint`` or to resume.
+        """
         self._check_common()
         if not whole(self.degree, 1) or not whole(self.n_centres, 0):
             raise ParameterError(
                 f"degree={self.degree!r}, n_centres={self.n_centres!r}; needed are whole numbers, "
                 "at least 1 and 0."
             )
+        began = time.monotonic()
         states = self._prepare(as_trajectories(X, times))
         train, held = states.hold_back(float(self.validation), int(self.horizon))
         lift = DictionaryLift.make(
@@ -101,14 +118,81 @@ class EDMDc(KoopmanModel):
         )
         self.facts_ = {"constraint": "none"}
         windows = (held or train).windows(int(self.horizon), most=400)
-        self._finish(self._regressed(train, lift), lift, windows, held_back=held is not None)
-        self._adopt(self._regressed(states, lift), lift)
+        self._finish(self._regressed(self._sums(train, lift)), lift, windows, held is not None)
+        self.moments_ = self._sums(states, lift)
+        self._adopt(self._regressed(self.moments_), lift)
+        self.fit_seconds_ = time.monotonic() - began
+        if on_step is not None:
+            on_step(Progress(step=1, total=1, loss=-self.score(X, times), score=None,
+                             seconds=self.fit_seconds_, eta=0.0))  # fmt: skip
         return self
 
-    def _regressed(self, states: States, lift: DictionaryLift) -> NDArray[np.float64]:
+    def partial_fit(self, X: Trajectories | ArrayLike, times: ArrayLike | None = None) -> Self:
+        """Take in further recordings without those before: recursive least squares.
+
+        The sums of the regression are kept, so that the model is the one of a regression on all
+        recordings so far, in any order and any parts. Scale and dictionary stay those of the first
+        call; the first call of an unfitted model is ``fit``. The residuals of ``ensemble`` are
+        renewed by those of the new recordings, under the model before it saw them.
+
+        Raises
+        ------
+        DataError
+            The recordings have other variables, inputs or another sampling interval.
+
+        Examples
+        --------
+        >>> from foretell.data.controlled_systems import duffing
+        >>> data = duffing().recordings(20, 60, random_state=0)
+        >>> first, rest = data.select(range(10)), data.select(range(10, 20))
+        >>> model = EDMDc(n_centres=10, random_state=0).partial_fit(first).partial_fit(rest)
+        >>> model.moments_.n
+        1180
+        """
+        if not hasattr(self, "W_"):
+            return self.fit(X, times)
+        data = as_trajectories(X, times)
+        states = self._known(data, int(self.horizon))
+        if not hasattr(self, "moments_"):
+            raise ArtifactError(
+                "this model was saved by an older version of foretell, which did not keep the sums "
+                "that partial_fit goes on from. Fit it once more with fit(recordings)."
+            )
+        before, lift = self.W_, self.lift_
+        self._renew_residuals(states.windows(int(self.horizon), most=400), before)
+        self.moments_ = self.moments_ + self._sums(states, lift)
+        self._adopt(self._regressed(self.moments_), lift)
+        both = f"{self.fingerprint_}+{data.fingerprint()}"
+        self.fingerprint_ = hashlib.sha256(both.encode()).hexdigest()
+        low, high = self.facts_["control_range"]
+        new_low, new_high = control_range(data)
+        self.facts_ = {
+            **self.facts_,
+            "control_range": [
+                np.minimum(low, new_low).tolist(), np.maximum(high, new_high).tolist()
+            ],
+        }  # fmt: skip
+        return self
+
+    def _kept(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, fields = super()._kept()
+        sums = {"moments.phi_phi": self.moments_.phi_phi, "moments.z_phi": self.moments_.z_phi}
+        return {**arrays, **sums}, {**fields, "n_pairs": self.moments_.n}
+
+    def _take_over(self, arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> None:
+        super()._take_over(arrays, fields)
+        if "n_pairs" in fields:  # a model of an earlier version has no sums to go on from
+            self.moments_ = Moments(
+                arrays["moments.phi_phi"], arrays["moments.z_phi"], int(fields["n_pairs"])
+            )
+
+    def _sums(self, states: States, lift: Lift) -> Moments:
         moments = []
         for s, u in zip(states.s, states.u, strict=True):
             z = lift(s)
             moments.append(Moments.of(features(z[:-1], u[:-1], self._bilinear), z[1:]))
-        W = sum(moments[1:], moments[0]).least_squares(float(self.ridge))
+        return sum(moments[1:], moments[0])
+
+    def _regressed(self, sums: Moments) -> NDArray[np.float64]:
+        W = sums.least_squares(float(self.ridge))
         return clipped(W) if self.stable else W
