@@ -23,6 +23,7 @@ LAZY = (
     "foretell",
     "foretell.recall",
     "foretell.converse",
+    "foretell.converse.audio",
     "foretell.converse.language",
     "foretell.train.plan",
     "foretell.train.stacked",

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,11 @@ from foretell.converse.lookup.prefix import FEATURES, Look
 from foretell.converse.lookup.reflectors import Call, Unit
 from foretell.core.errors import ArtifactError, DataError, NotFittedError, ParameterError
 from foretell.core.files import write_text_atomic
-from foretell.trust import Certificate, SelectiveThreshold, smallest_n
+from foretell.trust.bounds import smallest_n
+from foretell.trust.decision import Certificate
+
+if TYPE_CHECKING:
+    from foretell.trust import SelectiveThreshold
 
 FORMAT, SCHEMA = "foretell-early-commit", 1
 Array = NDArray[np.float64]
@@ -140,6 +144,8 @@ class RiskControlled:
                 f"threshold can be certified with fewer than {least}, even if none loses evidence. "
                 f"Give at least {least}."
             )
+        from foretell.trust import SelectiveThreshold  # with scikit-learn, which takes time
+
         self.rule_ = SelectiveThreshold(
             alpha=self.alpha,
             guarantee=self.guarantee,
@@ -209,6 +215,8 @@ class RiskControlled:
             )
         parameters = dict(content["parameters"])
         rule = cls(parameters.pop("alpha"), **parameters)
+        from foretell.trust import SelectiveThreshold
+
         rule.rule_ = SelectiveThreshold.from_dict(content["rule"])
         rule.fitted_on_ = content["fitted_on"]
         if content["score"] is not None:
