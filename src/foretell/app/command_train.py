@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from foretell.app.guard import guarded
 
+
+class _JobFirst(TyperGroup):
+    """``foretell train job.toml`` stands for ``foretell train run job.toml``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put ``run`` before a word that is no command."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        return list(super().parse_args(ctx, args))
+
+
 train_app = typer.Typer(
-    help="Train so that failures are survived: plan the redundancy of a data-parallel run.",
+    cls=_JobFirst,
+    help="Train so that failures are survived, or plan the redundancy of a large run. "
+    "`foretell train job.toml` is short for `foretell train run job.toml`.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -19,6 +33,47 @@ train_app = typer.Typer(
 @train_app.callback()
 def _train() -> None:
     pass
+
+
+@train_app.command()
+@guarded
+def run(
+    job: Annotated[Path, typer.Argument(help="The job, a TOML file.")],
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Processes; default as the job says, or 4.")
+    ] = None,
+    survive: Annotated[
+        int | None, typer.Option("--survive", help="How many may fail at once; default 1.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="New folder; default the job's name and -run.")
+    ] = None,
+    inject: Annotated[
+        str, typer.Option("--inject", help='Faults, as "kill:2@8,stop:0@14": worker and step.')
+    ] = "",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Train again without failures, and compare all bits.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Train with several workers; the result is the same if some of them are killed."""
+    from foretell.app.command_train_run import TrainRequest, run as run_job
+
+    run_job(
+        TrainRequest(
+            job=job,
+            workers=workers,
+            survive=survive,
+            out=out,
+            inject=inject,
+            verify=verify,
+            resume=resume,
+        ),
+        as_json=json,
+    )
 
 
 @train_app.command()

@@ -397,8 +397,8 @@ class StackedLoop:
             self._skips = 0
             mean = self._sum.mean(total, self._dtype)
             self._faults.during("apply", lambda: self.task.apply(self.step, mean))
-            old = self.loss
-            self.loss = found.loss if np.isnan(old) else old + _SMOOTHING * (found.loss - old)
+            old, share = self.loss, max(_SMOOTHING, 1 / (self.step + 1))
+            self.loss = found.loss if np.isnan(old) else old + share * (found.loss - old)
         units = len(self._done)
         self.step += 1
         self._views, self.stopped = 0, found.stop

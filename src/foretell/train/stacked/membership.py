@@ -289,11 +289,13 @@ class Membership:
         joined = {p: m for p, m in self._joined.items() if p in self._peers}
         joined[me] = self._own_join()
         waited = 0.0 if self._since is None else now - self._since
-        if self._missing_at_start(joined) and waited < self.start_s:
+        together = _clique(joined)
+        if self._missing_at_start(together) and waited < self.start_s:
             return
-        if self._peers - set(joined) and waited < self.window_s:
+        apart = self._peers - set(joined) or set(joined) - set(together)
+        if apart and waited < self.window_s:
             return
-        joined = _clique(joined)
+        joined = together
         if me not in joined or not self._majority(joined):
             return
         prints = {p: str(m["fingerprint"]) for p, m in joined.items()}
