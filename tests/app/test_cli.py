@@ -57,6 +57,7 @@ FLAGS = {
     "replay": {"file", "out", "browser"},
     "show": {"folder", "browser", "cite", "json"},
     "talk start": {"model", "notes", "serve", "host", "port", "record", "llm", "level"},
+    "train run": {"job", "workers", "survive", "out", "inject", "verify", "resume", "json"},
     "train plan": {
         "groups",
         "mtbf",
