@@ -41,7 +41,9 @@ class Page:
     """
 
     def __init__(self, address: str) -> None:
-        self._socket: ClientConnection = connect(address, max_size=1 << 26, proxy=None).__enter__()
+        self._socket: ClientConnection = connect(
+            address, max_size=1 << 26, max_queue=None, proxy=None
+        ).__enter__()
         self._count = itertools.count(1)
         self.problems: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -101,6 +103,21 @@ class Page:
         if kind in ("both", "up"):
             self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
+    def mouse(self, kind: str, selector: str) -> None:
+        """``kind`` is pressed or released, in the middle of an element."""
+        x, y = self.look(
+            f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])"
+            f"(document.querySelector({selector!r}).getBoundingClientRect())"
+        )
+        kind = f"mouse{kind.capitalize()}"
+        self.call(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1
+        )
+
+    def click(self, selector: str) -> None:
+        self.mouse("pressed", selector)
+        self.mouse("released", selector)
+
     def appear(self, width: int, height: int, *, dark: bool = False) -> None:
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -151,6 +168,11 @@ class Browser:
         self._control._count, self._control.problems = itertools.count(1), []
         self.pages: list[Page] = []
 
+    def forbid(self, permission: str) -> None:
+        """Let every page that asks for something be refused."""
+        about = {"permission": {"name": permission}, "setting": "denied"}
+        self._control.call("Browser.setPermission", **about)
+
     def page(self, *, own: bool = False) -> Page:
         """A new tab; ``own`` gives it cookies and storage of its own."""
         about: dict[str, Any] = {"url": "about:blank"}
@@ -171,12 +193,12 @@ class Browser:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for page in (*self.pages, self._control):
-            page._socket.close()
         self._process.terminate()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(10)
+        for page in (*self.pages, self._control):
+            page._socket.close()  # the other side is gone, so nothing is waited for
         self._log.close()

@@ -13,6 +13,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 from foretell.app.talk import wire
 from foretell.app.talk.limits import Bucket, Metrics, ServerLimits
 from foretell.app.talk.sessions import Session, Sessions
+from foretell.converse.lookup.words import split_words
 from foretell.core.errors import CapacityError, DataError
 
 _POLICY, _TOO_BIG, _LATER, _GONE = 1008, 1009, 1013, 4001
@@ -133,6 +134,7 @@ class Connection:
                     self._sound(session, data)
                 else:
                     self._said(session, *wire.read(message.get("text") or ""))
+                self._wrong = max(self._wrong - 1, 0)
             except DataError as error:
                 self._refuse(session, error, message)
 
@@ -153,6 +155,8 @@ class Connection:
 
     def _said(self, session: Session, kind: str, data: dict[str, Any]) -> None:
         live = session.live
+        if kind == "end_of_turn" and not split_words(data.get("text", "some")):
+            raise DataError("Nothing was asked.")
         if kind in _DO:
             _DO[kind](self, session, data)
         elif kind == "language":
