@@ -9,11 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from foretell.converse.answer.statements import Verdict
 from foretell.core.errors import ForetellWarning
-from foretell.trust import SelectiveThreshold
 from foretell.trust.decision import Certificate
+
+if TYPE_CHECKING:
+    from foretell.trust import SelectiveThreshold
 
 SCORE = "doubt"
 _STEPS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)  # thresholds that are tried, in levels
@@ -69,6 +72,8 @@ class Gate:
         confidence : float
             Probability over the calibration questions that the promise holds.
         """
+        from foretell.trust import SelectiveThreshold  # with scikit-learn, which takes time
+
         rule = SelectiveThreshold(
             alpha=level,
             guarantee="pac",
