@@ -403,3 +403,38 @@ def test_npz_refusals(tmp_path):
     path.write_bytes(b"PK\x03\x04")
     with pytest.raises(DataError, match="cannot be read as NPZ"):
         read(path)
+
+
+SHEET = (
+    "\ufeffZeit;Temperatur [°C];Feuchte [%]\r\n01.03.2024 00:00;17,76;58\r\n"
+    "01.03.2024 00:15;17,86;56,2\r\n01.03.2024 00:30;18;55,1\r\n"
+)
+
+
+def test_the_only_column_of_dates_is_the_time_whatever_its_name(table):
+    weather = read(table(SHEET))
+    assert (weather.names, weather.time_name) == (("Temperatur", "Feuchte"), "Zeit")
+    assert np.array_equal(weather.times[0], [0, 900, 1800])
+    assert weather.notes == ("column 'Zeit' was taken for the time: it holds dates",)
+    assert np.array_equal(weather.values[0][:, 0], [17.76, 17.86, 18])
+    same = read(table(SHEET), time="Zeit")
+    assert same.notes == ()
+    assert same.fingerprint() == weather.fingerprint()
+
+
+def test_two_columns_of_dates_or_one_with_another_role_are_not_guessed(table):
+    two = read(table("von,bis,x\n2024-01-01,2024-01-02,1\n2024-01-02,2024-01-03,2.5\n"))
+    assert two.time_name == "row"
+    assert "rows are numbered" in two.notes[0]
+    days = read(
+        table("Tag,x\n2024-01-01,1\n2024-01-01,2\n2024-01-02,1\n2024-01-02,3\n"), group="Tag"
+    )
+    assert (days.n_recordings, days.time_name) == (2, "row")
+
+
+def test_dates_of_a_frame_are_found_as_well():
+    pandas = pytest.importorskip("pandas")
+    stamps = pandas.date_range("2024-03-01", periods=4, freq="h")
+    frame = pandas.DataFrame({"wann": stamps, "x": [1.0, 2.0, 4.0, 3.0]})
+    found = Trajectories.from_frame(frame)
+    assert (found.time_name, found.times[0][-1]) == ("wann", 3 * 3600)

@@ -42,6 +42,7 @@ class Layout:
     separator: str
     skip: int
     titles: tuple[str, ...]
+    dated: frozenset[int] = frozenset()  # columns whose first cell is a date
 
     @property
     def source(self) -> str:
@@ -72,12 +73,15 @@ def survey(path: Path) -> Layout:
         separator = _separator([lines[skip].lstrip("# "), *lines[skip + 1 :]])
         titles = _first_record([lines[skip].lstrip("# ")], separator)
     if _is_data(titles):
-        names = ["t", *(f"x{i}" for i in range(1, len(titles)))]
+        example = ["t", *(f"x{i}" for i in range(1, len(titles)))]
         raise DataError(
             f"Row {skip + 1} of {path.name} holds {separator.join(titles)[:60]!r} and no names: "
-            f"the file has no header. Add a first line such as {separator.join(names)!r}."
+            f"the file has no header. Add a first line such as {separator.join(example)!r}."
         )
-    return Layout(path, encoding, n_lines, separator, skip, tuple(t.strip() for t in titles))
+    first = _first_cells(lines[skip + 1 :], separator)
+    dated = frozenset(n for n, cell in enumerate(first) if is_stamp(cell))
+    names = tuple(t.strip() for t in titles)
+    return Layout(path, encoding, n_lines, separator, skip, names, dated)
 
 
 def read_rows(layout: Layout, roles: Roles) -> RawColumns:
@@ -363,6 +367,14 @@ def _is_preamble(line: str) -> bool:
 
 def _first_record(lines: list[str], separator: str) -> list[str]:
     return next(csv.reader(lines, delimiter=separator))
+
+
+def _first_cells(lines: list[str], separator: str) -> list[str]:
+    """Cells of the first row below the header; none where it cannot be told."""
+    try:
+        return next(csv.reader(lines, delimiter=separator), [])
+    except csv.Error:
+        return []
 
 
 def _separator(lines: list[str]) -> str:

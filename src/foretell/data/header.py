@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from foretell.core.errors import DataError
@@ -73,8 +73,12 @@ def assign_roles(
     group: str | None,
     controls: str | Sequence[str],
     columns: str | Sequence[str] | None,
+    dated: Collection[int] = (),
 ) -> Roles:
     """Find the columns asked for; without `columns`, all that are left are candidates.
+
+    `dated` are the positions of columns that hold dates: where no column has the name of a time,
+    a single one of them is taken for it.
 
     Raises
     ------
@@ -84,6 +88,10 @@ def assign_roles(
     named = [c for c in table if c.name]
     notes: list[str] = []
     time_column = _find(time, named, source) if time is not None else _guess_time(named)
+    if time_column is None:
+        time_column = _only_dates(named, dated, _listed(columns or ()), _listed(controls), group)
+        if time_column is not None:
+            notes.append(f"column {time_column.name!r} was taken for the time: it holds dates")
     if time_column is None:
         notes.append("no time column was named or found, so rows are numbered 0, 1, 2, ...")
     group_column = None if group is None else _find(group, named, source)
@@ -138,6 +146,19 @@ def _guess_time(table: Sequence[Column]) -> Column | None:
             if column.name.casefold() == name:
                 return column
     return None
+
+
+def _only_dates(
+    table: Sequence[Column],
+    dated: Collection[int],
+    columns: Sequence[str],
+    controls: Sequence[str],
+    group: str | None,
+) -> Column | None:
+    """The one column of dates that is not asked for as something else."""
+    asked = {*columns, *controls, group}
+    found = [c for c in table if c.position in dated and asked.isdisjoint((c.name, c.title))]
+    return found[0] if len(found) == 1 else None
 
 
 def _refuse_double_use(roles: dict[str, list[Column | None]]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core.errors import DataError
-from foretell.data.cells import CellError, NumberStyle, StampStyle, is_missing, is_number
+from foretell.data.cells import CellError, NumberStyle, StampStyle, is_missing, is_number, is_stamp
 from foretell.data.grouping import RawColumns, assemble
 from foretell.data.header import Column, assign_roles, columns_of
 from foretell.data.trajectories import Trajectories
@@ -43,6 +43,10 @@ def _as_array(series: Any) -> NDArray[Any]:
     return np.asarray(series.to_numpy())
 
 
+def _holds_dates(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "M" or (array.dtype.kind in "OU" and is_stamp(str(array[0])))
+
+
 def read_arrays(
     given: Mapping[str, NDArray[Any]] | Sequence[tuple[str, NDArray[Any]]],
     source: str,
@@ -67,7 +71,10 @@ def read_arrays(
     if n == 0:
         raise DataError(f"{source} has columns and no rows.")
     table = columns_of([name for name, _ in arrays], source)
-    roles = assign_roles(table, source, time=time, group=group, controls=controls, columns=columns)
+    dated = frozenset(i for i, (_, array) in enumerate(arrays) if _holds_dates(array))
+    roles = assign_roles(
+        table, source, time=time, group=group, controls=controls, columns=columns, dated=dated
+    )
     notes: list[str] = []
 
     def numbers(column: Column) -> Array:

@@ -61,7 +61,8 @@ def read_csv(
     time : str, optional
         The column of time stamps: numbers in the unit that the header gives, as in ``t [s]``, or
         calendar stamps, which become seconds from the earliest. Default: a column named time,
-        timestamp, datetime, t or date; without one, rows are numbered.
+        timestamp, datetime, t or date, or else the only one with dates; without one, rows are
+        numbered.
     group : str, optional
         The column that names the recording of each row.
     controls : sequence of str, optional
@@ -96,8 +97,9 @@ def read_csv(
     layout = survey(_existing(path))
     table = columns_of(layout.titles, layout.source)
     roles = assign_roles(
-        table, layout.source, time=time, group=group, controls=controls, columns=columns
-    )
+        table, layout.source, time=time, group=group, controls=controls, columns=columns,
+        dated=layout.dated,
+    )  # fmt: skip
     raw = read_rows(layout, roles)
     return assemble(raw, roles, layout.source, merge_duplicates)
 
