@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,46 @@ def errors(reference: str, heard: str) -> tuple[int, int]:
         for j, other in enumerate(b, 1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
     return row[-1], len(a)
+
+
+def hear_recording(samples: Any, ears: Any) -> dict[str, Any]:
+    """Events that are no frames, those frames at which silence begins, and CPU-s of readings.
+
+    Chunks of 32 ms, as they would come; `readings` has for each frame with words the CPU-s that
+    hearing it took, of which almost all is the recogniser.
+    """
+    ears.reset()
+    step = round(0.032 * RATE)
+    events, readings, quiet = [], [], []
+    spent, speech = 0.0, False
+    for place in range(0, len(samples), step):
+        began = time.process_time()
+        heard = ears.feed(samples[place : place + step], RATE)
+        took = time.process_time() - began
+        spent += took
+        for entry in heard:
+            if entry.kind != "frame":
+                events.append([entry.kind, entry.data])
+                readings.append([entry.kind, took])
+            elif entry.data["speech"] != speech:
+                speech = entry.data["speech"]
+                quiet += [] if speech else [entry.time]
+    return {"events": events, "readings": readings, "quiet": quiet, "cpu": spent}
+
+
+def heard(every: int) -> list[tuple[Spoken, dict[str, Any]]]:
+    """Recordings with what was heard of them; kept, so that a run that was stopped goes on."""
+    from foretell.converse.audio import Hearing
+
+    folder = CACHE / "speech" / f"heard-{every}"
+    folder.mkdir(parents=True, exist_ok=True)
+    ears, found = None, []
+    for n, one in enumerate(spoken(every)):
+        path = folder / f"{n}.json"
+        if not path.exists():
+            ears = ears or Hearing(turn_end=None)
+            path.write_text(json.dumps(hear_recording(one.samples, ears)))
+            if n % 10 == 0:
+                print(f"heard {n}", flush=True)
+        found.append((one, json.loads(path.read_text())))
+    return found
