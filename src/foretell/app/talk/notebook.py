@@ -31,6 +31,7 @@ Note = tuple[str, Passage]  # file and passage
 MOST = 200_000  # passages that are searched in memory
 _KEPT = 2000  # passages whose sentences stay embedded
 _POOL = 30  # passages of each order that are merged
+_SCORED = 200  # passages whose score by words is told
 _TO_TOP = 10.0  # how much the first places count when two orders are merged
 SLOPE = 0.3  # how far long passages are held back; all are of about one length, bar scraps
 _READ = ".md, .rst, .txt, .adoc, .org, .log, .pdf and those without a suffix"
@@ -48,6 +49,8 @@ class Notebook:
         An index of the same passages, with the numbers of `numbers`.
     numbers : sequence of int, optional
         Of the passages in the index.
+    extra : sequence of (file, Passage)
+        What a model tells about itself.
     skipped : iterable of Skipped
         Files that could not be read, and why.
 
@@ -72,23 +75,30 @@ class Notebook:
         model: SentenceModel | None = None,
         library: Library | None = None,
         numbers: Sequence[int] | None = None,
+        extra: Sequence[Note] = (),
         skipped: Iterable[Skipped] = (),
     ) -> None:
         self.model, self.skipped = model, tuple(skipped)
         ids = [str(n) for n in (range(len(notes)) if numbers is None else numbers)]
         self._notes = dict(zip(ids, notes, strict=True))
+        self._notes |= {f"model-{n}": note for n, note in enumerate(extra)}
         texts = {id: note.embedded for id, (_, note) in self._notes.items()}
         self._words = BM25(texts, b=SLOPE)
         self._library = library
         self._lock = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
-        self.files = len({file for file, _ in notes})
+        self.files = len({file for file, _ in self._notes.values()})
 
     @classmethod
     def open(
-        cls, path: Path, *, progress: Callable[[str], None] | None = None, vectors: bool = True
+        cls,
+        path: Path | None,
+        *,
+        progress: Callable[[str], None] | None = None,
+        vectors: bool = True,
+        extra: Sequence[Note] = (),
     ) -> Notebook:
-        """The notes in a folder, or in the folder of an index.
+        """The notes in a folder, or in the folder of an index; with None only the extra ones.
 
         Raises
         ------
@@ -96,8 +106,10 @@ class Notebook:
             When there is no such folder, or nothing in it that can be read; says why.
         """
         model = _model() if vectors else None
+        if path is None:
+            return cls([], model=model, extra=extra)
         if (path / DATABASE).is_file():
-            return cls._of_index(path, model)
+            return cls._of_index(path, model, extra)
         listing = list_folder(path)
         notes: list[Note] = []
         skipped = list(listing.skipped)
@@ -115,10 +127,10 @@ class Notebook:
                 )
         if not notes:
             raise DataError(_nothing(path, listing.others.total(), skipped))
-        return cls(notes, model=model, skipped=skipped)
+        return cls(notes, model=model, extra=extra, skipped=skipped)
 
     @classmethod
-    def _of_index(cls, path: Path, model: SentenceModel | None) -> Notebook:
+    def _of_index(cls, path: Path, model: SentenceModel | None, extra: Sequence[Note]) -> Notebook:
         from foretell.app.command_find import refuse_other_model
         from foretell.app.notes.sentence_vectors import fingerprint
 
@@ -139,6 +151,7 @@ class Notebook:
             model=model,
             library=library,
             numbers=[each.id for each in found],
+            extra=extra,
         )
 
     # What a lookup asks --------------------------------------------------------------------------
@@ -151,6 +164,12 @@ class Notebook:
         by_words = self._words.search(query, pool)
         by_meaning = self._near(query.text, pool)
         return merged(by_words, by_meaning)[:k]
+
+    def scores(self, query: Query) -> dict[str, float]:
+        """How well the words of passages fit a query, of the best ones by id."""
+        if not query:
+            return {}
+        return dict(self._words.search(query, min(_SCORED, len(self))))
 
     def fetch(self, id: str) -> str:
         """The text of a passage, its sentences embedded."""

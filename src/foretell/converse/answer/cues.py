@@ -16,8 +16,9 @@ _NUMBER_WORDS = frozenset(
 )
 _TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d)s?\b|\b\d{1,4}(?:st|nd|rd|th)?[ -]centur|centur(?:y|ies)|"
-    r"\b\d+ ?(?:BC|AD|CE|BCE)\b|\b(?:January|February|March|April|May|June|July|August|September|October|"
-    r"November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|today|yesterday|tomorrow|"
+    r"\b\d+ ?(?:BC|AD|CE|BCE)\b|\b(?:January|February|March|April|May|June|July|August|September|"
+    r"October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|today|"
+    r"yesterday|tomorrow|"
     r"nightly|daily|weekly|monthly|yearly|annually|hourly)\b|"
     r"\b(?:second|minute|hour|day|week|month|year|decade)s?\b"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from foretell.converse.answer.reading import Candidate, Reading
+from foretell.converse.answer.reading import Candidate, Reading, shipped_models
 from foretell.converse.lookup.logistic import LogisticModel
 
 SIGNS = (
@@ -26,8 +26,9 @@ def signs(reading: Reading, names: Sequence[str]) -> list[float]:
     Examples
     --------
     >>> from foretell.converse.answer import Reader, Source
-    >>> found = Reader.shipped(vectors=False).read("Who found radium?", [Source("1", "Curie.")])
-    >>> len(signs(found, SIGNS)) == len(SIGNS)
+    >>> reader = Reader.shipped(vectors=False)
+    >>> found = reader.read("Who found radium?", [Source("1", "Curie.")])
+    >>> len(signs(found, reader.model.names)) == len(SIGNS)
     True
     """
     first, *others = reading.candidates
@@ -79,6 +80,13 @@ class Judge:
 
     def __init__(self, model: LogisticModel, names: Sequence[str]) -> None:
         self.model, self.names = model, tuple(names)
+
+    @classmethod
+    def shipped(cls, *, vectors: bool = True) -> Judge:
+        """The judge that comes with the package, for the reader that does."""
+        models, kind = shipped_models(), "full" if vectors else "lexical"
+        judge = LogisticModel.from_dict(models[f"judge-{kind}"])
+        return cls(judge, models[kind]["names"])
 
     def doubt(self, reading: Reading) -> float:
         """Estimated probability that the best sentence is no answer; 1 where there is none."""
