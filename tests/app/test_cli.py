@@ -56,6 +56,7 @@ FLAGS = {
     "plan": {"folder", "keep", "steer", "horizon", "start", "limits", "out", "json"},
     "replay": {"file", "out", "browser"},
     "show": {"folder", "browser", "cite", "json"},
+    "talk calibrate": {"questions", "notes", "out", "level", "json"},
     "talk start": {"model", "notes", "serve", "host", "port", "record", "llm", "level"},
     "train run": {"job", "workers", "survive", "out", "inject", "verify", "resume", "json"},
     "train plan": {

@@ -82,6 +82,33 @@ def start(
     )
 
 
+@talk_app.command()
+@guarded
+def calibrate(
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            help="Lines of JSON with question, answer (none: not in the notes), and maybe file."
+        ),
+    ],
+    notes: Annotated[
+        Path, typer.Option("--notes", help="Folder of notes, or an index made by foretell find.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where to keep it; default beside the notes, where talk looks."),
+    ] = None,
+    level: Annotated[
+        float, typer.Option("--level", help="Share of wrong answers among those given.")
+    ] = 0.1,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Ask questions with known answers, and certify which answers may be given from now on."""
+    from foretell.app.talk.command_calibrate import CalibrateRequest, run
+
+    run(CalibrateRequest(questions=questions, notes=notes, out=out, level=level), as_json=json)
+
+
 @guarded
 def replay(
     file: Annotated[Path, typer.Argument(help="What --record wrote.")],

@@ -87,7 +87,8 @@ class Notebook:
         self._library = library
         self._lock = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
-        self.files = len({file for file, _ in self._notes.values()})
+        self.names = frozenset(file for file, _ in self._notes.values())
+        self.files = len(self.names)
 
     @classmethod
     def open(
