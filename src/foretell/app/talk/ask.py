@@ -11,6 +11,8 @@ from foretell.app.talk.parts import Answers, Limits, Listener, Workers, withheld
 from foretell.app.talk.wire import plain
 from foretell.core.timeline import Event
 
+_LATE = "it took too long"
+
 
 class OneByOne:
     """A conversation in which each question waits for its answer; needs a running asyncio loop.
@@ -51,7 +53,7 @@ class OneByOne:
             async with asyncio.timeout(timeout_s):
                 return await self._said
         except TimeoutError:
-            self._live.put("cancel", {"reason": "too late"})
+            self._live.put("cancel", {"reason": _LATE})
             return withheld(f"No answer was ready within {timeout_s:g} s.")
 
     async def close(self) -> None:
@@ -66,7 +68,7 @@ class OneByOne:
             self._said.set_result({k: v for k, v in data.items() if k not in ("n", "turn")})
         elif event.kind == "refused":
             self._said.set_result(withheld(event["reason"]))
-        elif event.kind == "cancelled":
+        elif event.kind == "cancelled" and event["reason"] != _LATE:
             self._said.set_result(withheld("The question was given up."))
 
 

@@ -104,7 +104,7 @@ class LiveConversation:
         self._came, self._heard_something = asyncio.Event(), asyncio.Event()
         self._tasks: dict[tuple[Any, ...], tuple[asyncio.Task[None], threading.Event]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._count = itertools.count()
+        self._count, self._stepping = itertools.count(), False
         self._runs = [self._loop.create_task(self._run())]
 
     # What comes in -------------------------------------------------------------------------------
@@ -163,6 +163,13 @@ class LiveConversation:
         self.language, self.language_chosen = language, True
         self.put("language", {"language": language})
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is waited for: no input is left, and no question is open."""
+        return not (self._inbox or self._stepping or self._tasks or self._sound) and (
+            self.conversation.state in ("idle", "listening")
+        )
+
     async def close(self) -> None:
         """End everything; nothing of it is waited for longer than a second."""
         for run in self._runs:
@@ -182,7 +189,9 @@ class LiveConversation:
             await self._came.wait()
             self._came.clear()
             while self._inbox:
+                self._stepping = True
                 await self._step(*self._inbox.popleft())
+                self._stepping = False
 
     async def _step(self, kind: str, data: Mapping[str, Any], user: bool) -> None:
         try:
