@@ -210,7 +210,7 @@ def large() -> tuple[dict[str, Any], dict[str, Any]]:
         rho = min(penalties, key=penalties.__getitem__)
         for iterations, entries in collected.items():
             v, seconds = jaxcld(X, labels, gates, beta, rho, iterations)
-            if seed == 0:  # what follows is compiled already
+            if (seed, iterations) == (0, 6):  # what follows is compiled already
                 v, seconds = jaxcld(X, labels, gates, beta, rho, iterations)
             value = network_objective(X, Y, v, beta)
             ours = until(X, Y, gates, beta, value)

@@ -20,7 +20,7 @@ from torch import nn
 
 from foretell.recall import OSCHead
 
-SEEDS, EPOCHS, BATCH = range(3), 8, 256
+SEEDS, EPOCHS, BATCH = range(10), 8, 256
 HEADS = ("dense", "HRR 400", "OSC p=2, d=20", "HRR 1024", "OSC p=2, d=32", "OSC p=3, d=10")
 
 
@@ -145,7 +145,7 @@ def train_and_judge(head: str, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     jobs = [{"head": h, "seed": s} for s in SEEDS for h in HEADS]
-    results = run_jobs("osc_xml", train_and_judge, jobs, workers=6)
+    results = run_jobs("osc_xml", train_and_judge, jobs)
     of = {h: [r for j, r in zip(jobs, results, strict=True) if j["head"] == h] for h in HEADS}
 
     def mean(head: str, key: str) -> str:
@@ -169,7 +169,7 @@ def main() -> None:
                           float(np.median([r["train_s"] for r in of[h]])),
                           float(np.median([r["score_us"] for r in of[h]]))] for h in HEADS],
                 "note": f"{results[0]['n_labels']} labels, {results[0]['labels_each']:.1f} a "
-                "gloss; mean [least, largest] of 3 seeds.",
+                f"gloss; mean [least, largest] of {len(SEEDS)} seeds.",
             },
             "osc-xml-difference": {
                 "columns": ["pair", "P@5 difference, points", "label numbers, ratio"],
