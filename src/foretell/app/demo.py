@@ -14,6 +14,7 @@ import typer
 
 from foretell.app.command_fit import report
 from foretell.app.console import ProgressView
+from foretell.app.demo_kill import kill_a_worker
 from foretell.app.findings import best_cycle
 from foretell.app.fitting import Origin, fit_study, retitled, write
 from foretell.app.folder import FitFolder
@@ -86,6 +87,8 @@ def run(out: Path, *, as_json: bool = False) -> Study:
             study = retitled(study, _with_heart_rate(study))
             write(study, folder)
             folder.finish(record)
+            view.stage("Training a small model with three workers, and killing one of them")
+            killed = kill_a_worker(data)
     except KeyboardInterrupt as stop:
         _make_room(folder)
         raise KeyboardInterrupt(f"\nStopped. Start again with: {command}") from stop
@@ -93,6 +96,7 @@ def run(out: Path, *, as_json: bool = False) -> Study:
         typer.echo(to_json(summarise(study, folder)), nl=False)
     else:
         report(study, folder, limit=3)
+    typer.echo(f"\n{killed}", err=as_json)
     return study
 
 
