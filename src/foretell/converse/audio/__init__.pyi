@@ -4,7 +4,7 @@ from .log_mel import log_mel
 from .parts import Part, available
 from .resampling import Resampler
 from .samples import as_mono
-from .turn_end import Patience, SoundTurnEnd, TextTurnEnd
+from .turn_end import Patience, SoundTurnEnd, TextTurnEnd, unfinished
 from .voice import Voice
 from .whisper import HeardWord, WhisperRecogniser
 
@@ -25,4 +25,5 @@ __all__ = [
     "available",
     "hear",
     "log_mel",
+    "unfinished",
 ]

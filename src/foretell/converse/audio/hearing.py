@@ -31,7 +31,7 @@ from foretell.converse.audio.samples import (
     check_rate,
 )
 from foretell.converse.audio.stretch import Stretch
-from foretell.converse.audio.turn_end import Patience, TurnEnd, best_turn_end
+from foretell.converse.audio.turn_end import Patience, TurnEnd, unfinished
 from foretell.converse.audio.whisper import Recogniser, WhisperRecogniser
 from foretell.converse.conversation import Manners
 from foretell.core.errors import DataError, ParameterError
@@ -63,7 +63,7 @@ class Hearing:
     activity : Activity, optional
         By default `SileroActivity` where it is installed, else `EnergyActivity`.
     turn_end : callable or None, optional
-        By default `SoundTurnEnd` where it is installed, else none.
+        Probability that a turn is over; by default `unfinished`. `SoundTurnEnd()` is another.
     patience : Patience
     block_s : float
         How much new sound a new reading needs.
@@ -79,6 +79,7 @@ class Hearing:
 
     Examples
     --------
+    >>> from foretell.converse.audio import EnergyActivity
     >>> ears = Hearing(recogniser=None, activity=EnergyActivity(), turn_end=None)
     >>> heard = ears.feed(bytes(3200), 16_000)  # 0.1 s of silence
     >>> [(kind, data["speech"], data["at"]) for kind, data in heard]
@@ -90,7 +91,7 @@ class Hearing:
         recogniser: Recogniser | None = _AUTO,
         *,
         activity: Activity | None = None,
-        turn_end: TurnEnd | None = _AUTO,
+        turn_end: TurnEnd | None = unfinished,
         patience: Patience | None = None,
         block_s: float = 0.5,
         settle_s: float = 0.256,
@@ -109,7 +110,7 @@ class Hearing:
             )
         self.recogniser = WhisperRecogniser() if recogniser is _AUTO else recogniser
         self.activity = activity or best_activity()
-        self.turn_end = best_turn_end() if turn_end is _AUTO else turn_end
+        self.turn_end = turn_end
         self.block_s, self.settle_s, self.longest_s = block_s, settle_s, longest_s
         self._gate = Gate()
         self._closed = False
@@ -286,6 +287,7 @@ def hear(
 
     Examples
     --------
+    >>> from foretell.converse.audio import EnergyActivity
     >>> ears = Hearing(recogniser=None, activity=EnergyActivity(), turn_end=None)
     >>> hear(np.zeros(8000, np.int16), 8000, hearing=ears)[-1]
     Event(2.784 s, frame, seconds=0.032, speech=False, at=2.784)

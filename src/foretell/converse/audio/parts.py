@@ -63,14 +63,14 @@ def available() -> list[Part]:
             "hears from the voice whether a turn is over",
             run_onnx and SMART_TURN.place() is not None,
             SMART_TURN.install if run_onnx else f"{SMART_TURN.install} && pip install onnxruntime",
-            "0.7 s of silence end a turn",
+            "words and silence decide",
         ),
         Part(
             "turn end by words",
             "reads from Vietnamese words whether a turn is over",
             run_onnx and find_spec("sentencepiece") is not None and TURN_TEXT.place() is not None,
             f"{TURN_TEXT.install} && pip install onnxruntime sentencepiece",
-            "the voice or silence decides",
+            "words and silence decide",
         ),
         Part(
             "voice",

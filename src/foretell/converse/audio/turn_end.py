@@ -1,7 +1,8 @@
 """Is the turn over, or is this a pause? A probability, and how long to wait then.
 
-`SoundTurnEnd` hears it from the last 8 s of the voice; `TextTurnEnd` reads it from the words. Both
-run weights that a package carries. Silence alone always ends a turn in the end.
+`unfinished` knows English words after which nobody is done. `SoundTurnEnd` hears it from the last
+8 s of the voice and `TextTurnEnd` reads it from the words; both run weights that a package carries.
+Silence alone always ends a turn in the end.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ import numpy as np
 from foretell.converse.audio.log_mel import log_mel
 from foretell.converse.audio.samples import RATE, Samples
 from foretell.converse.audio.weights import SMART_TURN, TURN_TEXT, named
+from foretell.converse.lookup.words import split_words
 from foretell.core.errors import ArtifactError, MissingExtraError, ParameterError
 
-TurnEnd = Callable[[Samples, str], float]
-"""From the sound and the words of a turn to the probability that it is over."""
+TurnEnd = Callable[[Samples, str], float | None]
+"""From the sound and the words of a turn to the probability that it is over; None: no opinion."""
+
+_GO_ON = frozenset(
+    "a an the my your our their its whose every and or but because if whether although while than "
+    "of into between during among within without toward towards per versus very".split()
+)
 
 _HEARD = 8 * RATE
 _MOST_TOKENS = 256
@@ -129,12 +136,16 @@ class TextTurnEnd:
         return "TextTurnEnd()"
 
 
-def best_turn_end() -> TurnEnd | None:
-    """What hears the end of a turn, where it is installed."""
-    try:
-        return SoundTurnEnd()
-    except MissingExtraError:
-        return None
+def unfinished(samples: Samples | None, text: str) -> float | None:
+    """0 after a word after which no English turn is over, such as "the"; else no opinion.
+
+    Examples
+    --------
+    >>> unfinished(None, "When did the"), unfinished(None, "When did the pump stop?")
+    (0.0, None)
+    """
+    words = split_words(text)
+    return 0.0 if words and words[-1].lower() in _GO_ON else None
 
 
 def _session(path: Path) -> Any:
