@@ -290,7 +290,7 @@ def hear(
     >>> from foretell.converse.audio import EnergyActivity
     >>> ears = Hearing(recogniser=None, activity=EnergyActivity(), turn_end=None)
     >>> hear(np.zeros(8000, np.int16), 8000, hearing=ears)[-1]
-    Event(2.784 s, frame, seconds=0.032, speech=False, at=2.784)
+    Event(2.816 s, frame, seconds=0.032, speech=False, at=2.816)
     """
     ears = hearing or Hearing()
     ears.reset()
