@@ -116,17 +116,17 @@ class Endpoint:
         connection = self._connection(parts.hostname or "", parts.port, parts.scheme)
         try:
             connection.request("POST", path, body=body, headers=headers)
-            reply = connection.getresponse()
-            data = b""
-            while chunk := reply.read1(65536):
-                data += chunk
-                if len(data) > _MOST_BYTES:
-                    raise WordingError("its reply is longer than 1 MiB")
-                if time.monotonic() > until:
-                    raise TimeoutError(f"no complete reply within {self.timeout_s:g} s")
-            if reply.status != 200:
-                raise WordingError(f"it replied with the status {reply.status}")
-            return data
+            with connection.getresponse() as reply:
+                data = b""
+                while chunk := reply.read1(65536):
+                    data += chunk
+                    if len(data) > _MOST_BYTES:
+                        raise WordingError("its reply is longer than 1 MiB")
+                    if time.monotonic() > until:
+                        raise TimeoutError(f"no complete reply within {self.timeout_s:g} s")
+                if reply.status != 200:
+                    raise WordingError(f"it replied with the status {reply.status}")
+                return data
         finally:
             connection.close()
 
