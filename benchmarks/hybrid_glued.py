@@ -28,8 +28,8 @@ from foretell.dynamics.hybrid import (
 )
 
 STEPS = 100
-BATCH, UPDATES = 32, 450
-SEEDS = {"torus": 5, "ball": 5, "klein": 5, "ball, held out": 3}  # 65 CPU-s a seed and system
+BATCH, UPDATES = 32, 300
+SEEDS = {"torus": 5, "ball": 5, "klein": 3, "ball, held out": 2}  # 45 CPU-s a seed and system
 LEARNERS = ("neural ODE", "latent ODE", "ours")
 LOOPS = {"torus": (2, 2), "klein": (2, 1)}
 
