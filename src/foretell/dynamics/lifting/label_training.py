@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from foretell.dynamics.lifting.labels import stored_labels
+from foretell.dynamics.lifting.local_scale import fit_local_scale, local_scale
 from foretell.dynamics.lifting.network_sampler import (
     Batches,
     Floats,
@@ -23,6 +24,7 @@ from foretell.dynamics.lifting.transitions import Transitions
 Array = NDArray[np.float64]
 
 DRAWS = 16
+_FEWEST = 100  # held-out transitions from which a width at each state is fitted
 _LOOKED_AT = 500  # transitions in a look at the training
 _TABLE = 20_000_000  # label entries kept in memory
 
@@ -31,6 +33,8 @@ class LabelTraining(NetworkSampler):
     """Base of StochasticLifting: what is trained, one phase after the other."""
 
     residual: bool
+    calibrate: bool
+    local_scale: bool
     mean_steps: int
     interp_tol: float
 
@@ -57,7 +61,7 @@ class LabelTraining(NetworkSampler):
 
     def _label_phase(
         self, module: nn.Module, d: int, ids: NDArray[np.int64], lifted: Transitions,
-        judged: Batches, place: int,
+        held: Transitions, place: int,
     ) -> Phase:  # fmt: skip
         size, steps, targets = int(self.batch_size), int(self.max_steps), self._batches(lifted)
         table: Floats | None = None
@@ -71,7 +75,8 @@ class LabelTraining(NetworkSampler):
         def begin() -> Any:
             left = self._targets(lifted)
             if self.residual:
-                left = left - self._mean_of(lifted)
+                self._measure_local_scale(held)
+                left = (left - self._mean_of(lifted)) / self._local(self.scale_.seen(lifted.past))
             targets.target = torch.from_numpy(left.astype(np.float32))
             variance[0] = float(left.var(axis=0).mean())
             return self._task(module, loss, steps, place)
@@ -122,7 +127,8 @@ class LabelTraining(NetworkSampler):
             rng = np.random.default_rng(self._seed(61))
             for _ in range(DRAWS):
                 drift += self._lifted(fitted, rng, 1)[:, 0] / DRAWS
-            target = self._mean_of(fitted) - self._tau * drift
+            local = self._local(self.scale_.seen(fitted.past))
+            target = self._mean_of(fitted) - self._tau * local * drift
             data.target = torch.from_numpy(target.astype(np.float32))
             module.load_state_dict(self.networks_["mean"].state_dict())
             return self._task(module, loss, steps, 60)
@@ -133,6 +139,19 @@ class LabelTraining(NetworkSampler):
             return squared_error(found, data.target[rows])
 
         return Phase("centre", steps, begin)
+
+    def _measure_local_scale(self, held: Transitions) -> None:
+        if not (self.local_scale and self.calibrate and len(held) >= _FEWEST):
+            return
+        residual = self._targets(held) - self._mean_of(held)
+        states = self.scale_.seen(held.past)[:, -1].reshape(len(held), -1)
+        C = self._n_channels(self.shape_)
+        self.scale_coefficients_ = fit_local_scale(states, residual, C)
+
+    def _local(self, past: Array) -> Array:
+        """Widths (R, n), or (n,) where they are the same everywhere, of standardised states."""
+        n = int(np.prod(self.shape_))
+        return local_scale(past[:, -1].reshape(len(past), n), self.scale_coefficients_)
 
     @abstractmethod
     def _choose(self, candidates: dict[int, nn.Module], held: Transitions) -> None:

@@ -9,9 +9,10 @@ What differs here, each to be switched off: the network learns what is left over
 (``residual``), in units of the increments; and the width of the draws is set on held-out
 transitions (``calibrate``), since it does not come out right by itself (``linear_spread``).
 
-    next = x + S (m(x) + tau R(x, label))
+    next = x + S (m(x) + tau s(x) R(x, label))
 
-x state, S standard deviation of the increments, m mean network, R label network, tau temperature.
+x state, S standard deviation of the increments, m mean network, R label network, tau temperature,
+s how wide residuals are at x (``local_scale``).
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ class StochasticLifting(LabelTraining):
         Learn the mean by a network of its own and lift what is left.
     calibrate : bool
         Set the width of the draws on held-out transitions; needs ``residual``.
+    local_scale : bool
+        Lift residuals in units of their width at each state, a smooth function that is fitted on
+        held-out transitions; with ``calibrate`` only.
     centre : "pairs", "distil" or None
         Take the mean over labels out of the lifted part: it is noise that the label network has
         learned by heart, and in a run it adds up. "pairs" draws half the difference of the network
@@ -93,6 +97,8 @@ class StochasticLifting(LabelTraining):
     ----------
     temperature_ : array (channels,)
         tau of each variable, or of each channel of a field.
+    scale_coefficients_ : array (channels, features)
+        Logarithm of the variance of residuals; one column where it is the same everywhere.
     train_mse_ratio_ : float
         Error of the label network over the variance of its targets: near 1 it has learned the
         mean and draws nothing.
@@ -126,6 +132,7 @@ class StochasticLifting(LabelTraining):
         history: int = 1,
         residual: bool = True,
         calibrate: bool = True,
+        local_scale: bool = True,
         centre: str | None = "pairs",
         label_scope: str = "transition",
         backbone: Any = "mlp",
@@ -154,6 +161,7 @@ class StochasticLifting(LabelTraining):
         self.label_dim = label_dim
         self.residual = residual
         self.calibrate = calibrate
+        self.local_scale = local_scale
         self.centre = centre
         self.label_scope = label_scope
         self.mean_steps = mean_steps
@@ -204,7 +212,8 @@ class StochasticLifting(LabelTraining):
         candidates: dict[int, nn.Module] = {}
         for place, d in enumerate(dims, 1):
             candidates[d] = self._build(self._design(d), place)
-            phases.append(self._label_phase(candidates[d], d, ids, lifted, judged, place))
+            phases.append(self._label_phase(candidates[d], d, ids, lifted, held, place))
+        self.scale_coefficients_ = np.zeros((self._n_channels(self.shape_), 1))
         held_small = held.take(np.arange(len(held))[:: max(1, -(-len(held) // _JUDGED))])
         if self._distils:
             some = fitted.take(np.arange(len(fitted))[:: max(1, -(-len(fitted) // _CENTRED))])
@@ -236,6 +245,7 @@ class StochasticLifting(LabelTraining):
     def _measure_temperature(self, held: Transitions) -> Array:
         rng = np.random.default_rng(self._seed(71))
         residual = self._targets(held) - self._mean_of(held)
+        residual = residual / self._local(self.scale_.seen(held.past))
         raw, self.temperature_ = choose_temperature(
             residual, self._lifted(held, rng, DRAWS), self._n_channels(self.shape_),
             most=self._most,
@@ -304,7 +314,7 @@ class StochasticLifting(LabelTraining):
         if not self.residual:
             return drawn
         mean = evaluate(self.networks_["mean"], past, context, no_label(len(past)))
-        return np.asarray(mean + self._tau * drawn)
+        return np.asarray(mean + self._tau * self._local(past) * drawn)
 
     def _drawn(self, past: Array, context: Array, label: Floats) -> Array:
         """The label network, (R, n), as one draw or as half the difference of a pair."""
@@ -337,7 +347,7 @@ class StochasticLifting(LabelTraining):
             check_whole(self, "label_dim", 1)
         for key in ("mean_steps", "max_labelled"):
             check_whole(self, key, 1)
-        for key in ("residual", "calibrate"):
+        for key in ("residual", "calibrate", "local_scale"):
             if not isinstance(getattr(self, key), bool):
                 raise ParameterError(f"{key}={getattr(self, key)!r}; needed is True or False.")
         if self.centre not in ("pairs", "distil", None):
@@ -399,10 +409,15 @@ class StochasticLifting(LabelTraining):
 
     def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super()._learned()
-        own = {"temperature": self.temperature_, "interpolation": self.interpolation_}
+        own = {
+            "temperature": self.temperature_,
+            "scale_coefficients": self.scale_coefficients_,
+            "interpolation": self.interpolation_,
+        }
         return arrays | own, facts
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         super()._restore(arrays, facts)
         self.temperature_ = arrays["temperature"]
+        self.scale_coefficients_ = arrays["scale_coefficients"]
         self.interpolation_ = arrays["interpolation"]
