@@ -6,7 +6,7 @@ from .resampling import Resampler
 from .samples import as_mono
 from .turn_end import Patience, SoundTurnEnd, TextTurnEnd, unfinished
 from .voice import Voice
-from .whisper import HeardWord, WhisperRecogniser
+from .whisper import HeardWord, WhisperEncoder, WhisperRecogniser
 
 __all__ = [
     "EnergyActivity",
@@ -20,6 +20,7 @@ __all__ = [
     "SoundTurnEnd",
     "TextTurnEnd",
     "Voice",
+    "WhisperEncoder",
     "WhisperRecogniser",
     "as_mono",
     "available",

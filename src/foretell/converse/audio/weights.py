@@ -150,8 +150,7 @@ def check_file(path: Path, sha256: str, install: str) -> None:
     """Compare a file with its digest; an ArtifactError says which file and how to mend it."""
     again = f"Install it again: {install} --force-reinstall"
     try:
-        state = path.stat()
-        found = _digest(os.fspath(path), state.st_size, state.st_mtime_ns)
+        found = file_digest(path)
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror}. {again}") from error
     if found != sha256:
@@ -160,6 +159,12 @@ def check_file(path: Path, sha256: str, install: str) -> None:
             f"{sha256[:16]}...; they were changed or are damaged. {again}. To use other weights on "
             "purpose, give their folder."
         )
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, computed once while it does not change."""
+    state = path.stat()
+    return _digest(os.fspath(path), state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=64)

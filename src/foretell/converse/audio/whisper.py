@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretell.converse.audio.log_mel import HOP, log_mel
 from foretell.converse.audio.samples import RATE, Samples
-from foretell.converse.audio.weights import WHISPER, named
+from foretell.converse.audio.weights import WHISPER, file_digest, named
 from foretell.core.errors import ArtifactError, DataError, MissingExtraError, ParameterError
 
 FILES = ("model.bin", "tokenizer.json")
@@ -129,6 +130,18 @@ class WhisperRecogniser:
             begins.setdefault(token, place * _TOKEN_S)
         return self._joined(tokens, begins, len(samples) / RATE)
 
+    def encode(self, samples: Samples) -> NDArray[np.float64]:
+        """What the encoder makes of the sound alone, without silence: rows of 20 ms, (rows, d)."""
+        if len(samples) < 400:
+            return np.empty((0, 1))
+        encoded = self._model.encode(self._view(log_mel(samples, bands=self._model.n_mels)[None]))
+        return np.asarray(encoded, dtype=np.float64)[0]
+
+    @property
+    def fingerprint(self) -> str:
+        """Start of the SHA-256 of the weights."""
+        return file_digest(self.folder / FILES[0])[:16]
+
     # Private -------------------------------------------------------------------------------------
 
     def _features(self, samples: Samples) -> Any:
@@ -209,6 +222,39 @@ class WhisperRecogniser:
         config = Path(self.folder) / "config.json"
         ids = json.loads(config.read_text()).get("lang_ids", []) if config.is_file() else []
         return tuple(str(self._tokens.id_to_token(i)).strip("<|>") for i in ids)
+
+
+class WhisperEncoder:
+    """What a Whisper encoder makes of sound: rows for a `ConvexLanguageDetector`.
+
+    Parameters
+    ----------
+    model : path or "owner/name", optional
+        As for `WhisperRecogniser`. The packaged English weights tell languages apart as well.
+    threads : int
+
+    Examples
+    --------
+    Needs the extra ``speech``::
+
+        detector = ConvexLanguageDetector(encoder=WhisperEncoder()).fit(sounds, languages)
+        detector.save("languages")
+        detector = ConvexLanguageDetector.load("languages", encoder=WhisperEncoder())
+    """
+
+    unit = "s"
+    sample_rate = RATE
+
+    def __init__(self, model: str | os.PathLike[str] | None = None, *, threads: int = 1) -> None:
+        self._recogniser = WhisperRecogniser(model, threads=threads)
+        self.name = f"whisper-encoder {self._recogniser.fingerprint}"
+
+    def __call__(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows of 20 ms of the sound, (rows, d)."""
+        return self._recogniser.encode(samples[: round(LONGEST_S * RATE)].astype(np.float32))
+
+    def __repr__(self) -> str:
+        return f"WhisperEncoder({self.name!r})"
 
 
 def _without_loops(tokens: list[int]) -> list[int]:
