@@ -138,8 +138,11 @@ def hear_recording(samples: Any, ears: Any) -> dict[str, Any]:
     return {"events": events, "readings": readings, "quiet": quiet, "cpu": spent}
 
 
-def heard(every: int) -> list[tuple[Spoken, dict[str, Any]]]:
-    """Recordings with what was heard of them; kept, so that a run that was stopped goes on."""
+def heard(every: int, cpu_s: float = np.inf) -> list[tuple[Spoken, dict[str, Any]]]:
+    """Recordings with what was heard of them; kept, so that a run that was stopped goes on.
+
+    After `cpu_s` CPU-s of hearing the others are left for the next run.
+    """
     from foretell.converse.audio import Hearing
 
     folder = CACHE / "speech" / f"heard-{every}"
@@ -148,9 +151,9 @@ def heard(every: int) -> list[tuple[Spoken, dict[str, Any]]]:
     for n, one in enumerate(spoken(every)):
         path = folder / f"{n}.json"
         if not path.exists():
+            if time.process_time() > cpu_s:
+                break
             ears = ears or Hearing(turn_end=None)
             path.write_text(json.dumps(hear_recording(one.samples, ears)))
-            if n % 10 == 0:
-                print(f"heard {n}", flush=True)
         found.append((one, json.loads(path.read_text())))
     return found
