@@ -48,7 +48,7 @@ def main(width: int = 32, layers: int = 2, context: int = 32, size: int = 4, pau
     model = Transformer(width, layers, context)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 200)
-    train, data = MaskedDataParallel(model, optimizer, keep=[schedule], units=units), text()
+    train, data = MaskedDataParallel(model, optimizer, schedules=[schedule], units=units), text()
 
     def unit_loss(unit):
         if pause:
@@ -57,4 +57,3 @@ def main(width: int = 32, layers: int = 2, context: int = 32, size: int = 4, pau
 
     for _ in train.steps():
         train.step(unit_loss)
-        schedule.step()

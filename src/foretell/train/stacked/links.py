@@ -161,6 +161,16 @@ class Links:
         """Whether somebody waits to be taken in."""
         return self.membership.admit
 
+    def why_not(self) -> str:
+        """In words, what a view is missing."""
+        with self.lock:
+            return self.membership.why_not()
+
+    def lowest(self) -> bool:
+        """Whether no worker with a lower number is in reach."""
+        with self.lock:
+            return self.membership.reach()[0] == self.me
+
     def bury(self, worker: int, incarnation: int) -> None:
         """That process is certainly dead."""
         with self.lock:
@@ -174,8 +184,12 @@ class Links:
         self.wake()
 
     def wait_view(self, patience_s: float) -> View | None:
-        """The next undisturbed view, or None: after that time, or when others have finished."""
-        end = time.monotonic() + patience_s
+        """The next undisturbed view; None when others have finished, or after that time.
+
+        While a majority is in reach the wait may last ``stuck_s``: a step of the others can be
+        long.
+        """
+        begun = time.monotonic()
         with self.changed:
             while True:
                 m = self.membership
@@ -183,7 +197,8 @@ class Links:
                     raise ParameterError(m.error)
                 if m.state == STABLE and m.view is not None:
                     return m.view
-                left = end - time.monotonic()
+                most = max(patience_s, self.stuck_s) if m.reaches_enough() else patience_s
+                left = begun + most - time.monotonic()
                 if left <= 0 or self.finished:
                     return None
                 self.pulse += 1

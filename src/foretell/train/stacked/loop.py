@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core.errors import ForetellError, NumericalError, ParameterError
+from foretell.core.errors import ForetellError, NumericalError, ParameterError, WipeoutError
 from foretell.train.plan.controller import Assignment, ReorderController
 from foretell.train.plan.placement import StackPlacement
 from foretell.train.stacked.collective import Alone, Collective, ViewLostError
@@ -72,6 +72,10 @@ class Meeting(Protocol):
         """Whether somebody waits to be taken in."""
         ...
 
+    def why_not(self) -> str:
+        """In words, what a view is missing."""
+        ...
+
     def form(self) -> None:
         """Ask for a new view."""
         ...
@@ -103,6 +107,10 @@ class Unmet:
         """Nobody does."""
         return False
 
+    def why_not(self) -> str:
+        """Nothing is missing."""
+        return ""
+
     def form(self) -> None:
         """Nothing changes."""
 
@@ -125,8 +133,8 @@ class StackedLoop:
         Integer sums: the same bits whoever fails.
     scale_bits : int
         Gradients are rounded to 2^-scale_bits.
-    patience_s : float
-        How long to look for a majority before giving up.
+    patience_s, start_s : float
+        How long to look for a majority before giving up, later and at the beginning.
     check_purity : bool
         Compute the first unit twice, and refuse a task whose gradient is not the same.
     hashes : bool
@@ -170,6 +178,7 @@ class StackedLoop:
         exact: bool = True,
         scale_bits: int = 40,
         patience_s: float = 60.0,
+        start_s: float = 60.0,
         check_purity: bool = True,
         hashes: bool = False,
         report: Report = lambda event: None,
@@ -190,7 +199,8 @@ class StackedLoop:
         self._sum = UnitSum(first.size, n_units=shards, scale_bits=scale_bits, exact=exact)
         self._meeting: Meeting = Unmet(step)
         self._collective: Collective = Alone()
-        self._patience, self._check, self._hashes = patience_s, check_purity, hashes
+        self._patience, self._start = patience_s, start_s
+        self._check, self._hashes = check_purity, hashes
         self.report, self._faults = report, faults or FaultInjector()
         self.step, self.loss, self.skipped, self.failures = step, float("nan"), 0, 0
         self.stopped, self.stop_wanted = False, False
@@ -258,15 +268,16 @@ class StackedLoop:
         )
 
     # ------------------------------------------------------------------ views
-    def _enter(self, patience_s: float | None = None) -> View:
+    def _enter(self) -> View:
         """The view that holds now; a new one is connected, healed and planned first."""
         while True:
-            view = self._meeting.wait_view(self._patience if patience_s is None else patience_s)
+            patience = self._patience if self.view else max(self._patience, self._start)
+            view = self._meeting.wait_view(patience)
             if view is None:
                 raise MinorityError(
-                    f"worker {self.me} found no majority within {self._patience:g} s, at step "
-                    f"{self.step}: a minority takes no steps. Resume from the checkpoint when the "
-                    "workers can reach each other again."
+                    f"no majority within {patience:g} s at step {self.step}: "
+                    f"{self._meeting.why_not()}. A minority takes no steps. Resume from the "
+                    "checkpoint when the workers can reach each other again."
                 )
             if self.view is not None and view.epoch == self.view.epoch:
                 return view
@@ -288,7 +299,12 @@ class StackedLoop:
             self.controller.adopt(_assignment(base), np.array(base["alive"], dtype=bool))
         else:
             self.controller.reset()
-        assignment = self.controller.plan(view.ids, same_step=base.get("planned_at") == step)
+        try:
+            assignment = self.controller.plan(view.ids, same_step=base.get("planned_at") == step)
+        except WipeoutError:
+            if healed is None:
+                self.view = view
+            raise
         stopped = bool(base.get("stopped"))
         fresh = _base(assignment, view.ids, self.placement.n_groups, step, stopped)
         if not self._meeting.settle(view.epoch, step, fresh):

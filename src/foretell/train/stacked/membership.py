@@ -230,13 +230,20 @@ class Membership:
         """Whether the view of that epoch is installed and undisturbed."""
         return self.state == STABLE and self.view is not None and self.view.epoch == epoch
 
+    def reach(self) -> list[int]:
+        """This worker and those that it has a link to."""
+        return sorted({self.standing.id, *self._peers})
+
+    def reaches_enough(self) -> bool:
+        """Whether so many are reached that a view may still come about."""
+        return 2 * (len(self._peers) + 1) > self.n - len({w for w, _ in self.buried})
+
     def why_not(self) -> str:
         """In words, what a view is missing."""
-        here = sorted({self.standing.id, *self._peers})
         roll = self._last_roll()
         return (
-            f"worker {self.standing.id} reaches {_words(here)} of the {len(roll)} workers "
-            f"{_words(sorted(roll))} that took part last, and needs more than half of them"
+            f"worker {self.standing.id} reaches {_words(self.reach())}; a view needs more than "
+            f"half of {_words(sorted(roll))}, who took part last"
         )
 
     # ------------------------------------------------------------------ joining

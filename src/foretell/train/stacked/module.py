@@ -94,9 +94,10 @@ class MaskedDataParallel:
         of parameters and unit: no batch normalisation, no buffers that change.
     optimizer : torch.optim.Optimizer
         Of the parameters of the model.
-    keep : sequence
-        What else belongs to the state and has ``state_dict`` and ``load_state_dict``, such as a
-        learning-rate schedule. Call its ``step`` after ``step``.
+    schedules : sequence
+        Learning-rate schedules, or whatever else has ``step``, ``state_dict`` and
+        ``load_state_dict``. They are stepped here, after the optimiser: a worker that takes the
+        state of another one over would step them twice if its loop did.
     clip : float, optional
         Longest mean gradient; a longer one is scaled down, on the reduced gradient.
     units : int, optional
@@ -127,14 +128,14 @@ class MaskedDataParallel:
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         *,
-        keep: Sequence[Any] = (),
+        schedules: Sequence[Any] = (),
         clip: float | None = None,
         units: int | None = None,
         worker: Worker | None = None,
     ) -> None:
         self._worker = worker or current_worker()
         spec = self._worker.spec
-        self._task = _ModuleTask(model, optimizer, tuple(keep), clip, spec.seed)
+        self._task = _ModuleTask(model, optimizer, tuple(schedules), clip, spec.seed)
         self._task.count = units or spec.units or spec.n_workers * spec.micro
         if not isinstance(self._task.count, int) or self._task.count < 1:
             raise ParameterError(f"units={units!r}; needed is a whole number of at least 1.")
@@ -203,11 +204,12 @@ class _ModuleTask:
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        keep: tuple[Any, ...],
+        schedules: tuple[Any, ...],
         clip: float | None,
         seed: int,
     ) -> None:
-        self.model, self.optimizer, self.keep, self.seed = model, optimizer, keep, seed
+        self.model, self.optimizer, self.seed = model, optimizer, seed
+        self.schedules, self._left_at = schedules, self._schedule_states(schedules)
         self.clip, self.count = clip, 1
         self.loss: UnitLoss | None = None
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
@@ -217,6 +219,10 @@ class _ModuleTask:
         self.starts = np.cumsum([0, *(p.numel() for p in self.own)]).tolist()
         self.flat = torch.zeros(self.starts[-1], dtype=self.own[0].dtype)
         self._attach()
+
+    @staticmethod
+    def _schedule_states(schedules: tuple[Any, ...]) -> list[str]:
+        return [json.dumps(s.state_dict(), sort_keys=True, default=_plain) for s in schedules]
 
     def _attach(self) -> None:
         for p, start in zip(self.own, self.starts, strict=False):
@@ -240,6 +246,11 @@ class _ModuleTask:
     def gradient(self, step: int, shard: int) -> Gradient:
         """Gradient of a unit."""
         assert self.loss is not None
+        if self._schedule_states(self.schedules) != self._left_at:
+            raise ParameterError(
+                "a schedule was stepped outside. Leave schedule.step() out of the loop: step() "
+                "does it, so that a worker that heals does not do it twice."
+            )
         self.flat.zero_()
         torch.manual_seed(_mixed(self.seed, step, shard))
         value = self.loss(Unit(step, shard, self.count, self.seed))
@@ -265,19 +276,22 @@ class _ModuleTask:
                 self.flat.mul_(self.clip / length)
         self._attach()
         self.optimizer.step()
+        for schedule in self.schedules:
+            schedule.step()
+        self._left_at = self._schedule_states(self.schedules)
 
     def state(self) -> State:
         """Parameters, buffers, optimiser and what else is kept."""
         arrays = {f"model.{k}": _array(v) for k, v in self.model.state_dict().items()}
         inner = self.optimizer.state_dict()
-        plain: dict[str, Any] = {"groups": inner["param_groups"], "state": {}, "keep": []}
+        plain: dict[str, Any] = {"groups": inner["param_groups"], "state": {}}
         for index, values in inner["state"].items():
             for key, value in values.items():
                 if isinstance(value, Tensor):
                     arrays[f"optimizer.{index}.{key}"] = _array(value)
                 else:
                     plain["state"].setdefault(str(index), {})[key] = value
-        plain["keep"] = [item.state_dict() for item in self.keep]
+        plain["schedules"] = [json.loads(text) for text in self._schedule_states(self.schedules)]
         text = json.dumps(plain, sort_keys=True, default=_plain).encode()
         arrays["optimizer.json"] = np.frombuffer(text, dtype=np.uint8)
         return arrays
@@ -302,8 +316,9 @@ class _ModuleTask:
                 _, index, key = name.split(".", 2)
                 inner.setdefault(int(index), {})[key] = torch.from_numpy(np.array(array))
         self.optimizer.load_state_dict({"state": inner, "param_groups": plain["groups"]})
-        for item, saved in zip(self.keep, plain["keep"], strict=True):
-            item.load_state_dict(saved)
+        for schedule, saved in zip(self.schedules, plain["schedules"], strict=True):
+            schedule.load_state_dict(saved)
+        self._left_at = self._schedule_states(self.schedules)
         self._attach()
 
 

@@ -148,8 +148,8 @@ class Worker:
         faults = self._faults()
         loop = StackedLoop(
             task, placement, micro=micro, me=spec.me, exact=spec.exact, scale_bits=spec.scale_bits,
-            patience_s=spec.patience_s, hashes=spec.hashes, report=self.report, faults=faults,
-            step=step,
+            patience_s=spec.patience_s, start_s=spec.start_s, hashes=spec.hashes,
+            report=self.report, faults=faults, step=step,
         )  # fmt: skip
         if fields:
             loop.loss, loop.skipped = float(fields["loss"]), int(fields["skipped"])
@@ -179,14 +179,20 @@ class Worker:
                     "skipped": loop.skipped,
                 }
             )  # fmt: skip
-        except (WipeoutError, MinorityError):
-            if self._leads() or self.spec.n_workers == 1:
-                self._save()
-            raise
         finally:
-            if self.links is not None:
-                finished = loop.step >= n_steps or loop.stopped
-                self.links.close(finished=finished)
+            self.close(finished=loop.step >= n_steps or loop.stopped)
+
+    def save_last(self, error: WipeoutError | MinorityError) -> None:
+        """Keep the state that a training ended with before its time."""
+        lowest = self.links is None or self.links.lowest()
+        if self.loop is not None and (self._leads() if isinstance(error, WipeoutError) else lowest):
+            self._save()
+
+    def close(self, *, finished: bool = False) -> None:
+        """Leave the others."""
+        if self.links is not None:
+            self.links.close(finished=finished)
+            self.links = None
 
     def run(self, task: TrainTask) -> None:
         """Train a task to the end of the job."""
@@ -400,9 +406,11 @@ def work(spec: WorkerSpec) -> int:
                 "TrainTask, or train with foretell.train.MaskedDataParallel."
             )
     except WipeoutError as error:
+        worker.save_last(error)
         worker.report({"event": "wipeout", "why": str(error), "step": _step(worker)})
         return WIPED_OUT
     except MinorityError as error:
+        worker.save_last(error)
         worker.report({"event": "minority", "why": str(error), "step": _step(worker)})
         return MINORITY
     except (ForetellError, Exception) as error:
