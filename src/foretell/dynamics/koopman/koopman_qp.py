@@ -115,7 +115,7 @@ class KoopmanQP(NetworkKoopman):
         n_delays: int = 0,
         qp_backend: str = "active_set",
         max_steps: int = 400,
-        lr: float = 2e-3,
+        lr: float = 1e-2,
         batch_size: int = 64,
         latent_weight: float = 0.1,
         stable: bool | str = "auto",

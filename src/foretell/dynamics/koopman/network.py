@@ -60,7 +60,7 @@ class NetworkKoopman(KoopmanModel):
         input: str = "linear",
         n_delays: int = 0,
         max_steps: int = 400,
-        lr: float = 2e-3,
+        lr: float = 1e-2,
         batch_size: int = 64,
         latent_weight: float = 0.1,
         stable: bool | str = "auto",
