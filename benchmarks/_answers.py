@@ -18,6 +18,7 @@ from _common import CACHE
 from _texts import glosses
 
 from foretell.app.notes.sentence_vectors import SentenceVectors
+from foretell.app.talk.matching import gives
 from foretell.app.talk.notebook import SLOPE
 from foretell.converse.answer import Source, sentences
 from foretell.converse.answer.learning import Example
@@ -37,8 +38,8 @@ class Asked:
     example: Example
 
 
-def questions() -> tuple[dict[str, str], list[tuple[str, str, int, str, int]]]:
-    """Paragraphs by id; question, paragraph, start and text of the answer, article."""
+def questions() -> tuple[dict[str, str], list[tuple[str, str, str, int]]]:
+    """Paragraphs by id; question, paragraph and text of the answer, article."""
     path = Path(os.environ.get("FORETELL_DATA", "data")) / "xquad" / "xquad.en.json"
     if not path.is_file():
         raise SystemExit(f"{path} is missing. Name the folder above it: FORETELL_DATA=/path")
@@ -49,7 +50,7 @@ def questions() -> tuple[dict[str, str], list[tuple[str, str, int, str, int]]]:
             paragraphs[name] = paragraph["context"]
             for qa in paragraph["qas"]:
                 gold = qa["answers"][0]
-                asked.append((qa["question"].strip(), name, gold["answer_start"], gold["text"], a))
+                asked.append((qa["question"].strip(), name, gold["text"], a))
     return paragraphs, asked
 
 
@@ -64,13 +65,13 @@ def load(n_distractors: int) -> tuple[list[Asked], BM25]:
     index = BM25(notes, b=SLOPE)
     vectors = Vectors()
     cases = []
-    for question, home, start, answer, article in asked:
+    for question, home, answer, article in asked:
         hits = index.search(text_query(question), 8 * K) if text_query(question) else []
         for kind in KINDS:
             kept = [h for h in hits if _allowed(h[0], kind, home, article)][:K]
             sources = [Source(id, notes[id], score=score) for id, score in kept]
-            holds = [_holds(s, home, start, len(answer)) for s in sources]
-            if kind != KINDS[0] and any(answer.lower() in s.text.lower() for s in sources):
+            holds = [_holds(s, article, answer) for s in sources]
+            if kind != KINDS[0] and any(gives(s.text, [answer]) for s in sources):
                 continue
             example = Example(
                 question, sources, holds, article, vectors(question)[0],
@@ -87,12 +88,10 @@ def _allowed(id: str, kind: str, home: str, article: int) -> bool:
     return kind == KINDS[0] or not id.startswith(f"x{article}-")
 
 
-def _holds(source: Source, home: str, start: int, length: int) -> list[bool]:
-    """Which sentences contain the answer where it was marked."""
-    return [
-        source.id == home and s.start <= start and start + length <= s.start + len(s.text) + 2
-        for s in sentences(source)
-    ]
+def _holds(source: Source, article: int, answer: str) -> list[bool]:
+    """Which sentences give the answer, word for word; only passages of the right article can."""
+    mine = source.id.startswith(f"x{article}-")
+    return [mine and gives(sentence.text, [answer]) for sentence in sentences(source)]
 
 
 class Vectors:

@@ -26,11 +26,12 @@ from foretell.converse.answer import (
     Judge,
     Reader,
     Source,
+    Statement,
     Verdict,
     Writer,
+    given,
     language_name,
     language_of,
-    quoted,
     writer,
 )
 from foretell.converse.instrument import Finding, Instrument
@@ -148,28 +149,25 @@ class Assistant:
 
     def quotation(self, question: str, passages: Sequence[Source] | None = None) -> Quotation:
         """What would be quoted for a question, however doubtful."""
-        given = self.look_up(question) if passages is None else list(passages)
+        found = self.look_up(question) if passages is None else list(passages)
         scores = self.notebook.scores(text_query(question))
-        given = [replace(source, score=scores.get(source.id, 0.0)) for source in given]
-        vectors = [self.notebook.vectors(source) for source in given]
+        found = [replace(source, score=scores.get(source.id, 0.0)) for source in found]
+        vectors = [self.notebook.vectors(source) for source in found]
         reading = self.reader.read(
             question,
-            given,
+            found,
             idf=self.notebook.idf,
             question_vector=self.notebook.question_vector(question),
             vectors=[v for v in vectors if v is not None] if self.reader.meaning else None,
         )
-        if not reading.candidates:
-            return Quotation("", None, 1.0)
-        best = reading.candidates[0]
-        parts = quoted(best.source, best.sentence)
-        source = replace(
-            best.source,
-            first_line=parts[0].first_line,
-            last_line=parts[-1].last_line,
+        quotes = tuple(
+            Statement(
+                " ".join(part.text for part in parts),
+                (replace(source, first_line=parts[0].first_line, last_line=parts[-1].last_line),),
+            )
+            for source, parts in given(reading)
         )
-        text = " ".join(part.text for part in parts)
-        return Quotation(text, source, self.judge.doubt(reading))
+        return Quotation(quotes, self.judge.doubt(reading))
 
     def source(self, id: str) -> Source:
         """A passage, to be opened where it stands."""

@@ -191,9 +191,11 @@ def judged(
     for n, asked in enumerate(questions, 1):
         quotation = assistant.quotation(asked.question)
         doubts.append(round(quotation.doubt, 6))
-        right = bool(asked.answers) and gives(quotation.text, asked.answers)
-        if asked.file and quotation.source is not None:
-            right = right and quotation.source.file == asked.file
+        right = any(
+            gives(statement.text, asked.answers)
+            for statement in quotation.statements
+            if not asked.file or statement.sources[0].file == asked.file
+        )
         wrong.append(not right)
         if progress is not None and n % 50 == 0:
             progress(f"{n} of {len(questions)} questions asked")

@@ -32,17 +32,19 @@ class Quotation:
 
     Parameters
     ----------
-    text : str
-        The sentences, as written.
-    source : Source or None
-        Their passage, with the lines of the sentences; None where nothing was found.
+    statements : tuple of Statement
+        The sentences as written, with their passage and lines; none where nothing was found.
     doubt : float
-        Estimated probability that it is no answer.
+        Estimated probability that they are no answer.
     """
 
-    text: str
-    source: Source | None
+    statements: tuple[Statement, ...]
     doubt: float
+
+    @property
+    def text(self) -> str:
+        """All of them."""
+        return " ".join(statement.text for statement in self.statements)
 
 
 def plain(text: str) -> str:
@@ -66,19 +68,19 @@ def quoted_answer(
 ) -> Answer:
     """What is said for a quotation, by what was decided about it."""
     nearest = tuple(passages)
-    if quotation.source is None:
+    if not quotation.statements:
         nothing = Verdict("withhold", "nothing in the notes shares a word with the question", 1.0)
         return Answer(
             "I find nothing about this in the notes.", (), nothing, language=language,
             nearest=nearest,
         )  # fmt: skip
     if verdict.action == "accept":
-        statement = Statement(quotation.text, (quotation.source,))
-        return Answer(plain(quotation.text), (statement,), verdict, language=language,
-                      nearest=nearest)  # fmt: skip
+        text = " ".join(plain(statement.text) for statement in quotation.statements)
+        return Answer(text, quotation.statements, verdict, language=language, nearest=nearest)
     if verdict.action == "pass_on":
+        place = quotation.statements[0].sources[0].place
         text = (
-            f"I am not sure enough to answer this. The nearest place is {quotation.source.place}; "
+            f"I am not sure enough to answer this. The nearest place is {place}; "
             "please judge for yourself."
         )
     else:

@@ -3,7 +3,7 @@
 from foretell.converse.answer.deciding import Gate
 from foretell.converse.answer.grounding import Grounded, grounded
 from foretell.converse.answer.judging import Judge
-from foretell.converse.answer.quoting import quoted
+from foretell.converse.answer.quoting import given, quoted
 from foretell.converse.answer.reading import Candidate, Reader, Reading, SentenceModel
 from foretell.converse.answer.sentences import Sentence, sentences
 from foretell.converse.answer.statements import Answer, Source, Statement, Verdict
@@ -27,6 +27,7 @@ __all__ = [
     "Verdict",
     "WordingError",
     "Writer",
+    "given",
     "grounded",
     "language_name",
     "language_of",

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from foretell.converse.answer.quoting import given
 from foretell.converse.answer.reading import Candidate, Reading, shipped_models
 from foretell.converse.lookup.logistic import LogisticModel
 
 SIGNS = (
     "best", "lead", "lead_elsewhere", "cover", "context", "rare", "pairs", "offers", "rank",
     "unknown", "words", "search_lead", "search_each", "agree", "novel",
-    "length", "names", "numbers", "characters",
+    "length", "names", "numbers", "characters", "alone", "sure",
 )  # fmt: skip
 MEANING_SIGNS = ("cosine", "cosine_lead", "agree_meaning")
 
@@ -36,6 +37,8 @@ def signs(reading: Reading, names: Sequence[str]) -> list[float]:
     best = _logit(first.probability)
     value = dict(zip(names, first.features, strict=True))
     scores = (*reading.scores, 0.0, 0.0)
+    said = {(source.id, part) for source, parts in given(reading) for part in parts}
+    chances = [c.probability for c in reading.candidates if (c.source.id, c.sentence) in said]
     row = [
         best,
         best - _logit(others[0].probability) if others else 6.0,
@@ -56,6 +59,8 @@ def signs(reading: Reading, names: Sequence[str]) -> list[float]:
         value["names"],
         value["numbers"],
         math.log(max(len(first.sentence.text), 1)),
+        float(len(said) == 1),
+        _logit(min(1 - 1e-6, sum(chances))),
     ]
     if "cosine" in value:
         cosines = [each.features[list(names).index("cosine")] for each in others]

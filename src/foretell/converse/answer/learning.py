@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.converse.answer.judging import MEANING_SIGNS, SIGNS, Judge, signs
-from foretell.converse.answer.quoting import quoted
+from foretell.converse.answer.quoting import given
 from foretell.converse.answer.reading import FEATURES, LEXICAL, Idf, Reader, Reading, rows
 from foretell.converse.answer.sentences import sentences
 from foretell.converse.answer.statements import Source
@@ -59,13 +59,12 @@ class Example:
 
     def right(self, reading: Reading) -> bool:
         """Whether what would be quoted holds the answer."""
-        if not reading.candidates:
-            return False
-        best = reading.candidates[0]
-        place = [source.id for source in self.sources].index(best.source.id)
-        given = set(quoted(best.source, best.sentence))
-        pairs = zip(sentences(best.source), self.holds[place], strict=True)
-        return any(holds for sentence, holds in pairs if sentence in given)
+        home = {source.id: n for n, source in enumerate(self.sources)}
+        for source, said in given(reading):
+            pairs = zip(sentences(source), self.holds[home[source.id]], strict=True)
+            if any(holds for sentence, holds in pairs if sentence in said):
+                return True
+        return False
 
 
 def fit_reader(examples: Sequence[Example], idf: Idf, *, vectors: bool = True) -> Reader:

@@ -92,7 +92,7 @@ def _sentences(text: str, first: int, last: int) -> Iterator[Sentence]:
             fenced = fenced != fence
             if fenced and not fence and line.strip():
                 yield _sentence(line, here, here, first, last, code=True)
-            elif not fence and _ROW.match(line) and not _RULE.match(line):
+            elif not fence and _ROW.match(line) and not re.fullmatch(r"[\s|:=+-]*", line):
                 yield _sentence(line, here, here, first, last)
         else:
             if _ITEM.match(line):
