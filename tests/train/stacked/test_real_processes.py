@@ -156,7 +156,7 @@ def test_what_cannot_be_trained_is_said(settings: dict[str, Any], said: str) -> 
 def test_workers_that_begin_differently_are_refused() -> None:
     outcome = train("", n=2, target="helper_tasks:other_start")
     assert outcome.status == "failed"
-    assert "first state" in outcome.message
+    assert "first parameters" in outcome.message
 
 
 def test_when_the_parent_dies_the_workers_stop_with_a_checkpoint(tmp_path: Path) -> None:

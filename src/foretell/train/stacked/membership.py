@@ -309,8 +309,9 @@ class Membership:
         if other := [p for p in prints if prints[p] != prints[me]]:
             self.error = (
                 f"worker {min(other)} does not run the same training as worker {me}: "
-                f"{_difference(prints[min(other)], prints[me])}. Start every worker from the same "
-                "files, with the same versions."
+                f"{_difference(prints[min(other)], prints[me])}. Every worker has to start from "
+                "the same files, versions and first parameters (import torch at the top of the "
+                "file, so that it is seeded)."
             )
             return
         roll = {p: int(m["incarnation"]) for p, m in joined.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import inspect
 import json
 import os
 import platform
@@ -288,7 +289,7 @@ class Worker:
             f"python {platform.python_version()}, numpy {np.__version__}",
             f"torch {torch.__version__ if torch else 'none'}",
             f"processor {platform.machine()} {_vectors(torch)}",
-            f"first state {fresh[:12]}",
+            f"first parameters {fresh[:12]}",
         ]
         return "; ".join(items)
 
@@ -396,7 +397,7 @@ def work(spec: WorkerSpec) -> int:
     _CURRENT[:] = [worker]
     try:
         function = resolve(spec.target, spec.path)
-        _seed(spec.seed, spec.threads)
+        _seed(function, spec.seed, spec.threads)
         task = function(**spec.arguments)
         if isinstance(task, TrainTask):
             worker.run(task)
@@ -429,8 +430,14 @@ def _step(worker: Worker) -> int:
     return worker.loop.step if worker.loop is not None else 0
 
 
-def _seed(seed: int, threads: int) -> None:
+def _seed(function: Any, seed: int, threads: int) -> None:
     """The same first parameters on every worker, whatever the target draws them with."""
+    source = None
+    with contextlib.suppress(TypeError):  # a built-in has none
+        source = inspect.getsourcefile(inspect.unwrap(function))
+    if source and "torch" in Path(source).read_text(encoding="utf-8", errors="replace"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch")  # the target may do so later, too late for a seed
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (for the code of others, in a process of ours)
     torch = sys.modules.get("torch")
