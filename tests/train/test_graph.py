@@ -49,7 +49,7 @@ def test_ranks_that_cannot_be_cut() -> None:
 def test_whole_groups_behind_an_edge_that_splits_them() -> None:
     flow = Workflow("late").add("draw", kind="rollout").add("logp", kind="forward", deps=["draw"])
     flow.add("advantage", deps=["logp"], layout="train", whole_groups=True)
-    with pytest.raises(ParameterError, match="'advantage' needs all samples .* draw -> logp"):
+    with pytest.raises(ParameterError, match=r"'advantage' needs all samples .* draw -> logp"):
         Planner(flow, n_ranks=2).linearize()
     Planner(flow, n_ranks=2, splits_groups=False).linearize()
 

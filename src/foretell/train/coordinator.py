@@ -5,9 +5,9 @@ what they have (uid and length, 12 bytes a row), each works out the same plan fo
 go directly from the rank that has them to the one that gets them, packed. Where nothing changes,
 the object itself is handed on.
 
-    header     error flag, signature, numbers of rows      one round, 32 bytes a rank
-    metadata   columns, uid, lengths                       one round, 12 bytes a row
-    rows       from owner to owner                         what moves, once
+    header     error flag, signature, then columns, uids and lengths of up to about 150 rows, in
+               one round of 2 kB a rank; more rows take a second round, 12 bytes a row
+    rows       from owner to owner, what moves, once
 
 The header is also where ranks notice that they disagree: an error on one rank, or a rank that is
 at another place of the program, becomes an error on all of them that names both.
@@ -38,6 +38,7 @@ except ImportError as error:
     raise MissingExtraError("torch", "learn", "train by reinforcement learning") from error
 
 _TEXT = 400  # bytes of a message that goes to the other ranks
+_HEADER = 2048  # bytes in which ranks meet
 Ints = NDArray[np.int64]
 
 
@@ -185,34 +186,53 @@ class Coordinator:
         Exception
             The given error, on the rank that gave it.
         """
-        self._meet(place, detail, error, [])
+        self._meet(place, detail, error)
 
     def _meet(
-        self, place: str, detail: str, error: BaseException | None, more: list[int]
-    ) -> NDArray[np.int64]:
-        header = [int(error is not None), signature(f"{place}|{detail}"), *more]
-        heads = self.group.all_gather(torch.tensor(header)).numpy()
+        self, place: str, detail: str, error: BaseException | None, told: bytes = b""
+    ) -> list[bytes]:
+        """Compare places, pass errors on, and give what every rank told."""
+        mine = np.zeros(_HEADER, dtype=np.uint8)
+        words = [int(error is not None), signature(f"{place}|{detail}"), len(told)]
+        mine[:24] = np.array(words, dtype=np.int64).view(np.uint8)
+        mine[24 : 24 + len(told)] = np.frombuffer(told[: _HEADER - 24], dtype=np.uint8)
+        gathered = self.group.all_gather(torch.from_numpy(mine)).numpy()
+        heads = gathered[:, :24].copy().view(np.int64)
         if len(set(heads[:, 1].tolist())) > 1:
-            texts = self._texts(f"{place} {detail}")
-            seen: dict[str, list[int]] = {}
-            for rank, text in enumerate(texts):
-                seen.setdefault(text, []).append(rank)
-            told = "; ".join(
-                f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}: {text} "
-                f"(hash {heads[ranks[0], 1]:016x})"
-                for text, ranks in seen.items()
-            )
-            raise ControllerError(
-                f"The ranks are not at the same place: {told}. A decision must depend only on "
-                "what all ranks know: settings, step, gathered metadata."
-            ) from error
+            self._disagree(f"{place} {detail}", heads[:, 1].tolist(), error)
         if heads[:, 0].any():
             texts = self._texts("" if error is None else f"{type(error).__name__}: {error}")
             if error is not None:
                 raise error
             failed = int(np.flatnonzero(heads[:, 0])[0])
             raise ControllerError(f"Rank {failed} failed before {place}: {texts[failed]}")
-        return heads[:, 2:]
+        sizes = heads[:, 2].tolist()
+        found = [gathered[r, 24 : 24 + size].tobytes() for r, size in enumerate(sizes)]
+        beyond = max(sizes) - (_HEADER - 24)
+        if beyond > 0:
+            rest = np.zeros(beyond, dtype=np.uint8)
+            late = told[_HEADER - 24 :]
+            rest[: len(late)] = np.frombuffer(late, dtype=np.uint8)
+            more = self.group.all_gather(torch.from_numpy(rest)).numpy()
+            found = [
+                part + more[r].tobytes()[: size - len(part)]
+                for r, (part, size) in enumerate(zip(found, sizes, strict=True))
+            ]
+        return found
+
+    def _disagree(self, place: str, hashes: list[int], error: BaseException | None) -> None:
+        seen: dict[str, list[int]] = {}
+        for rank, text in enumerate(self._texts(place)):
+            seen.setdefault(text, []).append(rank)
+        told = "; ".join(
+            f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}: {text} "
+            f"(hash {hashes[ranks[0]]:016x})"
+            for text, ranks in seen.items()
+        )
+        raise ControllerError(
+            f"The ranks are not at the same place: {told}. A decision must depend only on "
+            "what all ranks know: settings, step, gathered metadata."
+        ) from error
 
     def _texts(self, text: str) -> list[str]:
         mine = torch.zeros(_TEXT, dtype=torch.uint8)
@@ -287,24 +307,20 @@ class Coordinator:
     ) -> _Table | None:
         mine = mine if mine is not None else RowBatch.without_rows()
         schema = mine.schema().encode() if len(mine) else b""
-        heads = self._meet(place, "", error, [len(mine), len(schema)])
-        n_rows, n_text = heads.max(axis=0).tolist()
-        if not n_rows and self.may_be_empty:
-            return None
-        if not n_rows:
-            raise DataError(f"No rank has a row at {place}. Give at least one prompt a step.")
-        buffer = np.zeros(12 * n_rows + n_text, dtype=np.uint8)
-        raw = mine.uid.numpy().tobytes() + mine.lengths.numpy().astype(np.int32).tobytes() + schema
-        buffer[: len(raw)] = np.frombuffer(raw, dtype=np.uint8)
-        gathered = self.group.all_gather(torch.from_numpy(buffer)).numpy()
+        told = np.int64(len(mine)).tobytes() + mine.uid.numpy().tobytes()
+        told += mine.lengths.numpy().astype(np.int32).tobytes() + schema
         uid, lengths, ranks, schemas = [], [], [], set()
-        for rank, (count, text) in enumerate(heads.tolist()):
-            row = gathered[rank].tobytes()
-            uid.append(np.frombuffer(row, np.int64, count))
-            lengths.append(np.frombuffer(row, np.int32, count, offset=8 * count))
+        for rank, row in enumerate(self._meet(place, "", error, told)):
+            count = int(np.frombuffer(row, np.int64, 1)[0])
+            uid.append(np.frombuffer(row, np.int64, count, offset=8))
+            lengths.append(np.frombuffer(row, np.int32, count, offset=8 + 8 * count))
             ranks.append(np.full(count, rank, dtype=np.int64))
             if count:
-                schemas.add(row[12 * count : 12 * count + text].decode())
+                schemas.add(row[8 + 12 * count :].decode())
+        if not schemas and self.may_be_empty:
+            return None
+        if not schemas:
+            raise DataError(f"No rank has a row at {place}. Give at least one prompt a step.")
         if len(schemas) > 1:
             raise DataError(
                 f"The ranks have different columns at {place}: {' and '.join(sorted(schemas))}."

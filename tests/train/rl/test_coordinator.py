@@ -1,5 +1,7 @@
 """Rows arrive whole where the plan sends them, and what goes wrong on one rank reaches all."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -57,7 +59,7 @@ def test_every_row_arrives_once_and_whole(layouts, policy) -> None:
     sent = [
         rows_of(c).uid.tolist() for c in range(layouts.get("rollout", ParallelLayout()).over(4).dp)
     ]
-    assert sorted(sum(copies, [])) == sorted(sum(sent, []))
+    assert sorted(chain(*copies)) == sorted(chain(*sent))
     for copy in range(train.dp):
         for member in train.members(copy):
             assert sorted(found[member][0]) == sorted(copies[copy])
@@ -112,7 +114,7 @@ def test_an_error_of_one_rank_is_one_of_all() -> None:
 
 def test_ranks_at_different_places_are_named() -> None:
     def program(group):
-        with pytest.raises(ControllerError, match="ranks 0, 1: reward .* rank 2: actor_train"):
+        with pytest.raises(ControllerError, match=r"ranks 0, 1: reward .* rank 2: actor_train"):
             Coordinator(group).agree("actor_train" if group.rank == 2 else "reward")
 
     in_threads(3, program, timeout_s=20)

@@ -25,6 +25,7 @@ except ImportError as error:
 
 T = TypeVar("T")
 TIMEOUT_S = 120.0
+_SMALL, _FEW = 65536, 16  # bytes and ranks up to which everybody writes to everybody
 
 
 class Group(Protocol):
@@ -244,7 +245,14 @@ class TorchGroup:
             ) from error
 
     def all_gather(self, values: Tensor) -> Tensor:
-        """The tensors of all ranks, stacked."""
+        """The tensors of all ranks, stacked; small ones take one hop instead of a ring."""
+        size = values.numel() * values.element_size()
+        if values.device.type == "cpu" and size <= _SMALL and self.size <= _FEW:
+            raw = values.contiguous().view(-1).view(torch.uint8)
+            peers = [r for r in range(self.size) if r != self.rank]
+            found = self.exchange(dict.fromkeys(peers, raw), dict.fromkeys(peers, size))
+            parts = [raw if r == self.rank else found[r] for r in range(self.size)]
+            return torch.stack(parts).view(values.dtype).view(self.size, *values.shape)
         out = [torch.empty_like(values) for _ in range(self.size)]
         self._call(self._dist.all_gather, out, values.contiguous())
         return torch.stack(out)

@@ -6,6 +6,7 @@ a row is the same on whichever rank it is drawn.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,8 @@ class LanguagePolicy:
             )
         self.module, self.tokenizer = module.eval(), tokenizer
         self.n_draws, self.temperature = max_new_tokens, temperature
+        known = inspect.signature(module.forward).parameters
+        self._cache = "cache" if "cache" in known else "past_key_values"  # transformers renamed it
         pad = tokenizer.pad_token_id
         self._pad = int(tokenizer.eos_token_id if pad is None else pad)
         self._eos = int(tokenizer.eos_token_id)
@@ -206,9 +209,9 @@ class LanguagePolicy:
         for step in range(draws.shape[1]):
             out = self.module(
                 input_ids=ids, attention_mask=mask if ragged else None, position_ids=place,
-                past_key_values=past, use_cache=True,
+                use_cache=True, **{self._cache: past},
             )  # fmt: skip
-            past = out.past_key_values
+            past = getattr(out, self._cache)
             logits = out.logits[:, -1].float() / self.temperature
             token = logits.argmax(1) if greedy else _inverse_cdf(logits, draws[:, step])
             token = torch.where(done, self._pad, token)

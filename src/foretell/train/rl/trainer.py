@@ -128,7 +128,8 @@ class PolicyTrainer:
             setattr(self, name, value)
         self.step_, self.cursor_, self.history_ = 0, 0, list[RLStep]()
         self._optimizer: FlatAdamW | None = None
-        self._loaded: dict[str, Any] | None = None
+        self._reference: Tensor | None = None  # weights before the first step
+        self._frozen_actor: torch.nn.Module | None = None
         self._tasks: dict[int, Task] = {}
 
     # ---- settings that both trainers have ----
@@ -236,6 +237,8 @@ class PolicyTrainer:
         group, place = self.group or Alone(), Path(path)
         if group.rank == 0:
             arrays = {k: v for name, o in self._optimizers() for k, v in o.state(name).items()}
+            if self._reference is not None:
+                arrays["reference"] = self._reference.cpu().numpy()
             fields = {"step": self.step_, "cursor": self.cursor_, "identity": self._identity()}
             Artifact(model_class=_STATE, arrays=arrays, fields=fields).save(place)
         Coordinator(group).agree(f"step {self.step_}, saved")
@@ -259,6 +262,10 @@ class PolicyTrainer:
                 )
         for name, optimizer in self._optimizers():
             optimizer.restore(name, dict(artifact.arrays))
+        if "reference" in artifact.arrays:
+            self._reference = torch.from_numpy(artifact.arrays["reference"].copy())
+            self._reference = self._reference.to(self._adam().mean.device)
+            self._frozen_actor = None
         self.step_, self.cursor_ = int(fields["step"]), int(fields["cursor"])
         return self
 
@@ -336,9 +343,17 @@ class PolicyTrainer:
         stages = {node.name: node.layout for node in nodes}
         self._runner, self._last = Runner(self._side, stages), Runner(self._main, stages)
         self._stream = PromptStream(len(tasks), self.random_state)
-        self._frozen_actor = None
         if self._has_reference() and self.ref is None and not has_lora(self.policy.module):
-            self._frozen_actor = copy.deepcopy(self.policy.module).requires_grad_(False)
+            self._freeze_reference()
+
+    def _freeze_reference(self) -> None:
+        """Keep the policy as it was before the first step, also where a training goes on."""
+        if self._reference is None:
+            self._reference = self._adam().get()
+        if self._frozen_actor is None:
+            self._frozen_actor = copy.deepcopy(self.policy.module)
+            FlatAdamW(self._frozen_actor, lr=self.lr).set(self._reference)
+            self._frozen_actor.requires_grad_(False)
 
     def _settings(self) -> str:
         names = (

