@@ -109,7 +109,7 @@ def test_a_typed_question(page: Page) -> None:
     page.click(".badge")
     why = page.look("document.querySelector('.why').textContent")
     assert "It is quoted." in why
-    assert "accepted up to 10 %" in why
+    assert "given up to here" in why
     assert page.look("document.querySelector('.badge').ariaExpanded") == "true"
     assert "read before that" in page.look("document.querySelector('.when').textContent")
     assert page.problems == []

@@ -160,13 +160,21 @@ function submit() {
 
 // Talking ------------------------------------------------------------------------------------------
 
-let rate = 48000, held = false;
+let rate = 48000, held = false, choseAloud = false;
 const canHear = () => talk.getAttribute("aria-disabled") !== "true";
+
+// A question that is spoken is answered aloud, unless somebody chose otherwise.
+function aloud() {
+  if (choseAloud || find("aloud-choice").hidden || find("aloud").checked) return;
+  find("aloud").checked = true;
+  link.send({ kind: "settings", speak: true });
+}
 
 function press() {
   if (!canHear()) { notice(talk.title); return; }
   if (held || find("open").checked) return;
   held = true; hearing = true;
+  aloud();
   notice("");
   player.stop();
   if (state === "speaking") link.send({ kind: "barge_in" });
@@ -198,10 +206,11 @@ talk.addEventListener("contextmenu", (event) => event.preventDefault());
 window.addEventListener("blur", release);
 
 find("open").addEventListener("change", () => {
-  if (find("open").checked) { hearing = true; microphone.start(); }
+  if (find("open").checked) { hearing = true; aloud(); microphone.start(); }
   else { microphone.stop(); link.send({ kind: "mute" }); }
 });
 find("aloud").addEventListener("change", () => {
+  choseAloud = true;
   link.send({ kind: "settings", speak: find("aloud").checked });
   if (!find("aloud").checked) stop();
 });
@@ -232,7 +241,8 @@ function buttons() {
 
 function notice(text) { find("notice").textContent = text; find("notice").hidden = !text; }
 
-function about({ name, passages, files, missing = {}, speaks, languages = [] }) {
+function about({ name, passages, missing = {}, speaks, languages = [], example = false }) {
+  Turn.example = example;
   find("about").textContent = [name, passages ? `${passages.toLocaleString("en")} passages` : ""].filter(Boolean).join(" · ");
   document.title = name ? `${name} · foretell` : "foretell";
   talk.setAttribute("aria-disabled", String(Boolean(missing.hearing)));

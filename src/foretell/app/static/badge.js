@@ -4,9 +4,9 @@ import { make } from "./make.js";
 
 const percent = (share) => `${Number((100 * share).toPrecision(2))} %`;
 
-export function badge(answer) {
+export function badge(answer, example) {
   const { decision, certificate } = answer;
-  const [word, tone, hollow] = judged(decision, certificate);
+  const [word, tone, hollow] = judged(answer, example);
   const button = make("button", { type: "button", className: `badge ${tone}${hollow ? " hollow" : ""}`, ariaExpanded: "false" }, word);
   let panel = null;
   button.addEventListener("click", () => {
@@ -14,35 +14,40 @@ export function badge(answer) {
     panel = explained(decision, certificate, tone);
     button.closest(".meta").after(panel);
     button.ariaExpanded = "true";
+    panel.scrollIntoView({ block: "nearest" });
   });
   return button;
 }
 
-function judged(decision, certificate) {
+function judged({ decision, certificate, statements }, example) {
   if (decision.action === "withhold") return ["Withheld", "plain-tone", true];
   if (decision.action === "pass_on") return ["Unsure: ask somebody", "fair", true];
-  if (!certificate) return ["Quoted, not certified", "plain-tone", false];
-  return [`Vouched for at ${percent(certificate.level)}`, "good", false];
+  if (!statements.length) return ["Nothing is claimed", "plain-tone", true];
+  if (!certificate) {
+    const kinds = new Set(statements.flatMap((one) => one.sources.map((source) => source.kind)));
+    return [kinds.has("model") ? "From the model" : kinds.has("calculation") ? "Computed" : "Quoted, not certified", "plain-tone", false];
+  }
+  if (example) return ["Given, not calibrated on your notes", "plain-tone", false];
+  return [`Vouched for: at most ${percent(certificate.level)} wrong`, "good", false];
 }
 
 function explained(decision, certificate, tone) {
   const parts = [make("p", {}, sentence(decision.reason))];
-  if (decision.score !== null && decision.score !== undefined) parts.push(scale(decision, tone));
+  if (typeof decision.score === "number") parts.push(scale(decision, tone));
   if (certificate) {
-    parts.push(make("p", {}, certificate.statement));
-    parts.push(make("ul", {}, ...[
-      ...certificate.assumptions.map((one) => `Holds if ${one}.`),
-      `Not accepted: ${certificate.abstentions}`,
+    parts.push(make("p", {}, certificate.statement), make("details", {}, make("summary", {}, "What this rests on"), make("ul", {}, ...[
+      ...certificate.assumptions.map((one) => `Holds if ${sentence(one, false)}`),
+      `What is not accepted: ${sentence(certificate.abstentions, false)}`,
       `Calibrated on ${certificate.n.toLocaleString("en")} cases${certificate.confidence ? `, confidence ${percent(certificate.confidence)}` : ""}.`,
       ...certificate.remarks,
-    ].map((line) => make("li", {}, line))));
-  } else {
-    parts.push(make("p", { className: "caption" }, "No certificate backs this decision. ", make("code", {}, "foretell talk calibrate"), " makes one from questions whose answers you know."));
+    ].map((line) => make("li", {}, line)))));
+  } else if (decision.action !== "withhold") {
+    parts.push(make("p", { className: "caption" }, "No certificate backs this decision."));
   }
   return make("div", { className: `why ${tone}`, role: "region", ariaLabel: "Why" }, ...parts);
 }
 
-const sentence = (text) => text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "";
+const sentence = (text, begins = true) => text ? `${begins ? text[0].toUpperCase() : text[0].toLowerCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "";
 
 function scale({ score, threshold }, tone) {
   const at = (share) => 100 * Math.max(0, Math.min(1, share));
@@ -56,6 +61,11 @@ function scale({ score, threshold }, tone) {
   draw("rect", { class: "track", x: 0, y: 3, width: "100%", height: 4, rx: 2 });
   if (threshold !== null) draw("rect", { class: "allowed", x: 0, y: 3, width: `${at(threshold)}%`, height: 4, rx: 2 });
   draw("circle", { class: "here", cx: `${Math.min(99, Math.max(1, at(score)))}%`, cy: 5, r: 5 });
-  const words = `Estimated to be wrong: ${percent(score)}` + (threshold === null ? "" : `, accepted up to ${percent(threshold)}`);
-  return make("div", { className: `scale ${tone}` }, svg, make("span", {}, words));
+  const whole = make("div", { className: `scale ${tone}` }, svg);
+  if (threshold !== null) {
+    const limit = make("span", {}, "given up to here");
+    limit.style.right = `${100 - at(threshold)}%`;
+    whole.append(limit);
+  }
+  return whole;
 }

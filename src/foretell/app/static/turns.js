@@ -5,6 +5,7 @@ import { find, make } from "./make.js";
 import { openSource } from "./source.js";
 
 export class Turn {
+  static example = false;
   answered = false; sources = new Map(); early = 0; over = false;
 
   constructor(text, id) {
@@ -64,7 +65,7 @@ export class Turn {
     if (message.asks_back && !said.includes(message.asks_back)) parts.push(make("p", { className: "answer" }, message.asks_back));
     if (order.size) parts.push(this.#list("Sources", [...order.values()]));
     else if (message.nearest?.length) parts.push(this.#nearest(message.nearest));
-    const meta = make("div", { className: "meta" }, badge(message));
+    const meta = make("div", { className: "meta" }, badge(message, Turn.example));
     const when = timing(message.waited, this.early);
     if (when) meta.append(make("span", { className: "when" }, when));
     parts.push(meta);
@@ -90,7 +91,7 @@ export class Turn {
   }
 
   #nearest(sources) {
-    const details = make("details", {}, make("summary", { className: "caption" }, "What came nearest"), this.#list("What came nearest", sources.slice(0, 3).map((source) => ({ source, statement: "" }))));
+    const details = make("details", { className: "near" }, make("summary", { className: "caption" }, "What came nearest"), this.#list("What came nearest", sources.slice(0, 3).map((source) => ({ source, statement: "" }))));
     details.addEventListener("toggle", () => this.show());
     return details;
   }

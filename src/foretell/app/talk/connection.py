@@ -111,7 +111,7 @@ class Connection:
                 "kind": "welcome",
                 "session": session.key,
                 "back": before is not None,
-                "language": session.live.language,
+                "language": session.live.language or session.live.language_seems,
             }
         )
         if before is not None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from foretell.app.talk.parts import Answers, Ears, Limits, Listener, Workers, withheld
 from foretell.app.talk.speaking import Speech, SpeechOutput
+from foretell.converse.answer import language_of
 from foretell.converse.conversation import Conversation, Manners
 from foretell.converse.lookup.live import better_query, patience, perform
 from foretell.core.clock import Clock, MonotonicClock
@@ -47,6 +48,8 @@ class LiveConversation:
         Says answers.
     play : callable, optional
         Gets turn, PCM (16 bit) and rate of what is said.
+    speaks : bool
+        Whether it does so from the start.
     manners : Manners, optional
     limits : Limits, optional
     clock : Clock, optional
@@ -85,6 +88,7 @@ class LiveConversation:
         ears: Callable[[], Ears] | None = None,
         voice: Speech | None = None,
         play: Callable[[int, bytes, int], None] | None = None,
+        speaks: bool = True,
         manners: Manners | None = None,
         limits: Limits | None = None,
         clock: Clock | None = None,
@@ -96,8 +100,9 @@ class LiveConversation:
         self.conversation = Conversation(assistant.lookup, manners=manners)
         self.language: str | None = None
         self.language_chosen = False
+        self.language_seems: str | None = None
         self.speech = SpeechOutput(voice, play, self.put, workers.sound) if voice and play else None
-        self.speaks = self.speech is not None
+        self.speaks = speaks
         self._inbox: deque[tuple[str, Mapping[str, Any], bool]] = deque()
         self._sound: deque[tuple[bytes, int, int] | None] = deque()
         self._sound_s = 0.0
@@ -211,6 +216,16 @@ class LiveConversation:
         for out in outs:
             if not out.get("again"):
                 self._act(out)
+            if out.kind == "heard" and not self.language_chosen:
+                self._notice_language(out["text"])
+
+    def _notice_language(self, text: str) -> None:
+        if len(text.split()) < _ENOUGH_WORDS:
+            return
+        seems = language_of(text)
+        if seems != self.language_seems:
+            self.language_seems = seems
+            self.put("language", {"language": seems})
 
     def _refused(self, kind: str, data: Mapping[str, Any], reason: str, user: bool) -> None:
         if kind == "work_done":
@@ -360,9 +375,10 @@ class LiveConversation:
 
     def _say(self, out: Event) -> None:
         if self.speech and self.speaks:
-            self.speech.start(out["turn"], out["text"], self.language)
+            self.speech.start(out["turn"], out["text"], self.language or out.get("language"))
         else:
             self.put("spoken", {"turn": out["turn"]})
 
 
+_ENOUGH_WORDS = 4  # to tell their language
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})?")

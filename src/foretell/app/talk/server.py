@@ -109,6 +109,7 @@ def make_app(service: Service) -> FastAPI:
             ears=service.ears,
             voice=service.voice,
             play=session.play,
+            speaks=False,  # until the page asks for it
             manners=service.manners,
             limits=service.each,
         )
@@ -281,7 +282,7 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, service: Service, port: int) -> None:
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self.service = service
         super().__init__(
             uvicorn.Config(

@@ -17,6 +17,7 @@ from foretell.app.talk.speaking import Speech
 from foretell.converse.conversation import Manners
 from foretell.core.errors import ForetellError, MissingExtraError, ParameterError
 from foretell.core.timeline import TimelineWriter
+from foretell.trust.decision import Certificate
 
 _SERVER = ("fastapi", "uvicorn", "websockets")
 _RECORDINGS = 1000  # of one server
@@ -65,6 +66,8 @@ def run(request: TalkRequest) -> None:
         level=request.level,
         progress=lambda line: typer.echo(line, err=True),
     )
+    if assistant.certificate is not None:
+        typer.echo(promise(assistant.certificate), err=True)
     record = None if request.record is None else recorders(request.record)
     try:
         if request.serve:
@@ -75,6 +78,17 @@ def run(request: TalkRequest) -> None:
             asyncio.run(ask_in_terminal(assistant, record() if record else None))
     finally:
         assistant.close()
+
+
+def promise(certificate: Certificate) -> str:
+    """What is promised about all answers, and of which questions, in a line."""
+    if not certificate.feasible:
+        return f"No answer from the notes is given: {certificate.statement}"
+    share = f"{100 * certificate.level:.3g} %"
+    condition = certificate.assumptions[0] if certificate.assumptions else "nothing is assumed"
+    return (
+        f"At most {share} of the answers from the notes that are given are wrong, if {condition}."
+    )
 
 
 def recorders(path: Path) -> Callable[[], Listener]:
@@ -152,4 +166,13 @@ def about(assistant: Answers, request: TalkRequest, sound: Sound) -> dict[str, A
         "passages": len(assistant.lookup.plan.retriever),
         "missing": sound.missing,
         "speaks": sound.voice is not None,
+        "example": _by_example(getattr(assistant, "certificate", None)),
     }
+
+
+def _by_example(certificate: Certificate | None) -> bool:
+    """Whether a certificate speaks of the questions that come with foretell alone."""
+    from foretell.app.talk.calibration import example_population
+
+    known = () if certificate is None else certificate.assumptions
+    return certificate is not None and example_population(certificate.n) in known

@@ -68,10 +68,7 @@ def described(answer: Mapping[str, Any]) -> list[str]:
             sources.setdefault(source["id"], harmless(f"{source['place']}  {title}").strip())
     lines += [f"  [{number}] {where}" for number, where in enumerate(sources.values(), 1)]
     decision = answer["decision"]
-    certificate = answer.get("certificate")
     word = {"withhold": "Withheld", "pass_on": "Unsure", "accept": "Given"}[decision["action"]]
-    if decision["action"] == "accept" and certificate:
-        word = f"Vouched for at {100 * certificate['level']:.3g} %"
     lines.append(f"  {word}: {harmless(str(decision['reason']))}")
     lines += [f"  {harmless(str(remark))}" for remark in answer.get("remarks", ())]
     return lines
