@@ -24,7 +24,7 @@ from foretell.converse.language.detector import THRESHOLDS
 from foretell.converse.language.listening import Decider, looks
 
 SPLITS = 5
-PER_VOICE, MESSAGES = 4, 300
+PER_VOICE, MESSAGES = 4, 200
 LEVELS = (0.05, 0.1, 0.2)
 TARGET = 0.95  # of the decisions right: the bar compares times at this accuracy
 AT_TARGET = "95 % right on groups held out of training"
