@@ -26,6 +26,7 @@ LAZY = (
     "foretell.converse.audio",
     "foretell.converse.language",
     "foretell.train.plan",
+    "foretell.train.rl",
     "foretell.train.stacked",
 )
 

@@ -166,6 +166,15 @@ CITATIONS = MappingProxyType(
   year      = {2023},
   note      = {arXiv:2210.02747}
 }""",
+        "distflow": r"""@inproceedings{wang2026distflow,
+  title     = {{DistFlow}: A Fully Distributed {RL} Framework for Scalable and Efficient
+               {LLM} Post-Training},
+  author    = {Wang and Zhou and Liu and Li and Hu and Yang and Lu and Hou and Feng and Cheng
+               and Qi},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2026},
+  note      = {arXiv:2507.13833}
+}""",
         "spare": r"""@inproceedings{lee2026spare,
   title     = {{SPARe}: Stacked Parallelism with Adaptive Reordering for Fault-Tolerant {LLM}
                Pretraining Systems with 100k+ {GPU}s},
