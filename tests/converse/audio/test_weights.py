@@ -6,13 +6,20 @@ import shutil
 import numpy as np
 import pytest
 
-from foretell.converse import Conversation, StreamingLookup, replies, run_conversation
+from foretell.converse import (
+    Conversation,
+    ConvexLanguageDetector,
+    StreamingLookup,
+    replies,
+    run_conversation,
+)
 from foretell.converse.audio import (
     Hearing,
     SileroActivity,
     SoundTurnEnd,
     TextTurnEnd,
     Voice,
+    WhisperEncoder,
     WhisperRecogniser,
     hear,
 )
@@ -149,6 +156,22 @@ def test_the_recogniser_says_when_words_are_said_and_is_silent_about_silence():
     assert words[0].start < 1.2
     assert 1.0 < words[-1].start < len(samples) / 16_000
     assert len(recogniser.transcribe(np.zeros(16_000, np.float32)).split()) < 5
+
+
+@WITH_WHISPER
+def test_the_encoder_gives_rows_to_the_language_detector_and_its_name_to_the_folder(tmp_path):
+    encoder = WhisperEncoder()
+    rng = np.random.default_rng(0)
+    turns = [rng.normal(scale=0.01 + 0.1 * (n % 2), size=16_000) for n in range(12)]
+    detector = ConvexLanguageDetector(encoder=encoder, threshold=0.6, last=0.9, random_state=0)
+    detector.fit(turns, ["quiet", "loud"] * 6)
+    assert encoder(turns[0]).shape == (50, 384)
+    assert encoder(turns[0][:100]).shape[0] == 0
+    detector.save(tmp_path / "languages")
+    again = ConvexLanguageDetector.load(tmp_path / "languages", encoder=WhisperEncoder())
+    assert again.decide(turns[1]) == detector.decide(turns[1])
+    with pytest.raises(ArtifactError, match="whisper-encoder"):
+        ConvexLanguageDetector.load(tmp_path / "languages")
 
 
 @pytest.mark.system("espeak-ng")
