@@ -33,10 +33,10 @@ function judged({ decision, certificate, statements }, example) {
 
 function explained(decision, certificate, tone) {
   const parts = [make("p", {}, sentence(decision.reason))];
-  if (typeof decision.score === "number") parts.push(scale(decision, tone));
+  if (typeof decision.threshold === "number") parts.push(scale(decision, tone));
   if (certificate) {
-    parts.push(make("p", {}, certificate.statement), make("details", {}, make("summary", {}, "What this rests on"), make("ul", {}, ...[
-      ...certificate.assumptions.map((one) => `Holds if ${sentence(one, false)}`),
+    parts.push(make("p", {}, certificate.statement), make("p", { className: "caption" }, `Holds if ${sentence(certificate.assumptions[0] || "nothing further", false)}`), make("details", {}, make("summary", {}, "What else this rests on"), make("ul", {}, ...[
+      ...certificate.assumptions.slice(1).map((one) => `Holds if ${sentence(one, false)}`),
       `What is not accepted: ${sentence(certificate.abstentions, false)}`,
       `Calibrated on ${certificate.n.toLocaleString("en")} cases${certificate.confidence ? `, confidence ${percent(certificate.confidence)}` : ""}.`,
       ...certificate.remarks,
@@ -59,13 +59,9 @@ function scale({ score, threshold }, tone) {
     svg.append(shape);
   };
   draw("rect", { class: "track", x: 0, y: 3, width: "100%", height: 4, rx: 2 });
-  if (threshold !== null) draw("rect", { class: "allowed", x: 0, y: 3, width: `${at(threshold)}%`, height: 4, rx: 2 });
+  draw("rect", { class: "allowed", x: 0, y: 3, width: `${at(threshold)}%`, height: 4, rx: 2 });
   draw("circle", { class: "here", cx: `${Math.min(99, Math.max(1, at(score)))}%`, cy: 5, r: 5 });
-  const whole = make("div", { className: `scale ${tone}` }, svg);
-  if (threshold !== null) {
-    const limit = make("span", {}, "given up to here");
-    limit.style.right = `${100 - at(threshold)}%`;
-    whole.append(limit);
-  }
-  return whole;
+  const limit = make("span", {}, "given up to here");
+  limit.style.right = `${Math.min(100 - at(threshold), 82)}%`;
+  return make("div", { className: `scale ${tone}` }, svg, limit);
 }
