@@ -3,7 +3,9 @@
 Tanks: fitted on the estimation record, forecast on the validation record from every sample, 40
 steps, lifted anew each time; six delays, since only the lower level is measured. Buck: fitted on
 the first 70 %, forecast on the rest, 20 steps, two delays; whoever has the validation file of that
-data set can run it on that. Linear: no lifting (ARX). Free run: one start, the whole record.
+data set can run it on that. Linear: no lifting (ARX). Free run: one start, the whole record. The
+ridge, 1e-4 (of 1e-6 to 1e-3), and the learning rate, 2e-3 (of 2e-3 to 1e-2), are those with which
+other seeds forecast the part held back from the estimation record best.
 
 qpko_tanks.py FOLDER     a folder with cascaded_tanks/dataBenchmark.csv and buck/buck_id.csv
 """
@@ -20,7 +22,8 @@ from foretell.data import Trajectories
 from foretell.dynamics.koopman import EDMDc, JointKoopman, KoopmanQP
 
 DATA = Path(sys.argv[1])
-SEEDS = range(int(sys.argv[2]) if len(sys.argv) > 2 else 3)
+SEEDS = range(int(sys.argv[2]) if len(sys.argv) > 2 else 8)
+FEWER = {"linear": 1, "EDMDc, degree 2": 1, "joint": 3, "gauss_newton": 3}  # seeds
 STEPS = 120
 
 
@@ -51,13 +54,13 @@ def measure(data: str, model: str, seed: int) -> dict[str, Any]:
     horizon, d = (40, 6) if data == "tanks" else (20, 2)
     trained = {
         "horizon": horizon, "n_delays": d, "n_observables": 12, "max_steps": STEPS,
-        "batch_size": 24, "validation": 0.25, "random_state": seed,
+        "batch_size": 24, "validation": 0.25, "ridge": 1e-4, "lr": 2e-3, "random_state": seed,
     }  # fmt: skip
     fixed = {"horizon": horizon, "n_delays": d, "random_state": seed}
     made: Any = {
         "linear": lambda: EDMDc(degree=1, n_centres=0, **fixed),
         "EDMDc, degree 2": lambda: EDMDc(degree=2, n_centres=0, ridge=1e-4, **fixed),
-        "joint": lambda: JointKoopman(**{**trained, "max_steps": 2 * STEPS}, lr=1e-2),
+        "joint": lambda: JointKoopman(**{**trained, "max_steps": 2 * STEPS, "lr": 1e-2}),
         "none": lambda: KoopmanQP(**trained, constraint="none"),
         "none, bilinear": lambda: KoopmanQP(**trained, constraint="none", input="bilinear"),
         "gauss_newton": lambda: KoopmanQP(**trained, constraint="gauss_newton", slack_penalty=10.0),
@@ -86,10 +89,10 @@ def main() -> None:
         {"data": d, "model": m, "seed": s}
         for d in ("tanks", "buck")
         for m in models
-        for s in (SEEDS if m not in models[:2] else range(1))
+        for s in SEEDS[: FEWER.get(m, len(SEEDS))]
         if not (d == "buck" and m in ("joint",))
     ]
-    results = run_jobs(f"qpko_tanks_{STEPS}", measure, jobs)
+    results = run_jobs(f"qpko_tanks_ridge_{STEPS}", measure, jobs)
     rows = []
     for data in ("tanks", "buck"):
         groups: dict[str, list[dict[str, Any]]] = {}
@@ -115,7 +118,7 @@ def main() -> None:
                 "columns": ["data: model", "RMSE, V", "least to largest", "/ linear",
                             "at the last step", "free run, V", "spectral radius", "CPU-s"],
                 "rows": rows,
-                "note": f"Median of {len(SEEDS)} seeds; root mean square over 40 (tanks) or 20 "
+                "note": f"Median of {len(SEEDS)} seeds (joint, gauss_newton 3); root mean square over 40 (tanks) or 20 "
                 "(buck) steps from every sample of data not fitted to.",
             }
         },
