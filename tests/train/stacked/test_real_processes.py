@@ -35,7 +35,7 @@ def expected() -> dict[int, str]:
 
 
 def train(faults: str, n: int = 4, survive: int = 1, **settings: Any) -> Outcome:
-    options = {k: settings.pop(k) for k in ("replace_dead", "fence_s", "folder", "on_event")
+    options = {k: settings.pop(k) for k in ("replace_dead", "fence_s", "folder", "on_event", "fork")
                if k in settings}  # fmt: skip
     spec = dataclasses.replace(SPEC, faults=faults, survive=survive, **settings)
     return Supervisor(spec, n, **{"replace_dead": False, **options}).run()
@@ -66,7 +66,7 @@ def test_the_last_of_two_goes_on_and_a_new_worker_heals() -> None:
     """Its parent knows that the other one is dead; the replacement takes the state over."""
     seen: list[dict[str, Any]] = []
     outcome = train(
-        "kill:0@4", n=2, replace_dead=True, arguments={"pause": 0.08},
+        "kill:0@4", n=2, replace_dead=True, arguments={"pause": 0.02},
         on_event=lambda event, members: seen.append(event),
     )  # fmt: skip
     assert_same(outcome)
@@ -128,6 +128,10 @@ def test_a_minority_stops_and_two_runs_do_not_share_a_folder(tmp_path: Path) -> 
 def test_a_worker_that_never_starts_is_done_without() -> None:
     outcome = train("", n=3, target="helper_tasks:never_starts", start_s=4.0, fence_s=None)
     assert_same(outcome)
+
+
+def test_workers_that_are_started_anew_in_place_of_forked() -> None:
+    assert_same(train("kill:0@5", n=3, fork=False))
 
 
 def test_a_port_in_use_is_named() -> None:

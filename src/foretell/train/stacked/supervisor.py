@@ -26,6 +26,7 @@ from typing import IO, Any
 
 from foretell.core.errors import ArtifactError, ParameterError
 from foretell.train.stacked.links import listener
+from foretell.train.stacked.nursery import ForkedProcess, Nursery
 from foretell.train.stacked.worker import (
     DONE,
     FAILED,
@@ -79,7 +80,7 @@ class Outcome:
 class Member:
     """One worker as its supervisor sees it."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProcess
     channel: socket.socket
     life: int
     log: IO[bytes] | None
@@ -112,6 +113,8 @@ class Supervisor:
         Address of each worker, for those that ``prefix`` starts elsewhere.
     prefix : callable, optional
         Words to put before the command of a worker, such as those of ``ip netns exec``.
+    fork : bool
+        Whether workers are forked from a process that has imported what they need.
     on_event : callable, optional
         Is given every event, with the members.
     """
@@ -127,6 +130,7 @@ class Supervisor:
         port: int = 0,
         hosts: Sequence[str] | None = None,
         prefix: Callable[[int], list[str]] | None = None,
+        fork: bool = True,
         on_event: Callable[[Event, dict[int, Member]], None] | None = None,
     ) -> None:
         if n_workers < 1:
@@ -146,7 +150,8 @@ class Supervisor:
         self._failures, self._replaced, self._epoch, self._members_at = 0, 0, 0, set[int]()
         self._lock: IO[str] | None = None
         self._record: IO[str] | None = None
-        self._stopping = False
+        self._stopping, self._fork = False, fork
+        self._nursery: Nursery | None = None
         self._codes: dict[int, int] = {}
         self._began = time.monotonic()
 
@@ -234,7 +239,7 @@ class Supervisor:
         )  # fmt: skip
         prefix = self._prefix(worker) if self._prefix else []
         log = self._log_of(worker)
-        process = subprocess.Popen(
+        process = self._forked(spec, prefix, log) or subprocess.Popen(
             [*prefix, sys.executable, "-m", "foretell.train.stacked.worker"],
             env=_environment(spec), pass_fds=fds, stdin=subprocess.DEVNULL,
             stdout=log or subprocess.DEVNULL, stderr=log or subprocess.DEVNULL,
@@ -251,6 +256,18 @@ class Supervisor:
         for w, life in enumerate(self._lives):
             for dead in range(life):
                 self._send(member, {"bury": [w, dead]})
+
+    def _forked(
+        self, spec: WorkerSpec, prefix: list[str], log: IO[bytes] | None
+    ) -> ForkedProcess | None:
+        """A worker from the nursery, where one may be had."""
+        if prefix or not self._fork or not hasattr(os, "fork"):
+            return None
+        if self._nursery is None:
+            self._nursery = Nursery(self._spec, _environment(self._spec))
+        found = self._nursery.start(spec, log.fileno() if log is not None else None)
+        self._fork = found is not None
+        return found
 
     def _log_of(self, worker: int) -> IO[bytes] | None:
         if self.folder is None:
@@ -424,6 +441,8 @@ class Supervisor:
             if member.log is not None:
                 member.log.close()
         self.members.clear()
+        if self._nursery is not None:
+            self._nursery.close()
         self._select.close()
         if self._record is not None:
             self._record.close()

@@ -430,14 +430,19 @@ def _step(worker: Worker) -> int:
     return worker.loop.step if worker.loop is not None else 0
 
 
-def _seed(function: Any, seed: int, threads: int) -> None:
-    """The same first parameters on every worker, whatever the target draws them with."""
+def import_torch_for(function: Any) -> None:
+    """Import torch if the file of a function mentions it: later is too late for a seed."""
     source = None
     with contextlib.suppress(TypeError):  # a built-in has none
         source = inspect.getsourcefile(inspect.unwrap(function))
     if source and "torch" in Path(source).read_text(encoding="utf-8", errors="replace"):
         with contextlib.suppress(ImportError):
-            importlib.import_module("torch")  # the target may do so later, too late for a seed
+            importlib.import_module("torch")
+
+
+def _seed(function: Any, seed: int, threads: int) -> None:
+    """The same first parameters on every worker, whatever the target draws them with."""
+    import_torch_for(function)
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (for the code of others, in a process of ours)
     torch = sys.modules.get("torch")
