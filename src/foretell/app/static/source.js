@@ -11,7 +11,7 @@ export function openSource(source, statement, button) {
   find("source-place").textContent = source.place;
   const title = source.title.split(" > ").at(-1) || "";
   find("source-title").textContent = title;
-  find("source-text").replaceChildren(...marked(untitled(source.text, title), statement));
+  find("source-text").replaceChildren(...marked(flowing(untitled(source.text, title)), statement));
   const above = source.title.split(" > ").slice(0, -1).join(" › ");
   const found = source.interval ? `Between ${source.interval.join(" and ")} ${source.unit}. ` : "";
   find("source-note").textContent = found + (above ? `In ${above}` : "");
@@ -36,6 +36,9 @@ function untitled(text, title) {
   const [first, ...rest] = text.split("\n");
   return title && first.replace(/^#+\s*/, "").trim() === title ? rest.join("\n").trimStart() : text;
 }
+
+// Lines that were broken in the middle of a sentence go on; lists, tables and code stay as they are.
+const flowing = (text) => text.replace(/([^\n]{60,})\n(?=[^\s\-*+#>|`])/g, "$1 ");
 
 // The statement in the passage, whatever its white space; else its longest sentence.
 function marked(text, statement) {
