@@ -4,7 +4,7 @@ Five plants, three regimes, one test set without noise of 100 runs that start fr
 Each has the learning rate that was best for it on other seeds: embedded programs 1e-2 (of 2e-3 to
 2e-2), the joint model, which begins at the regression of its first encoder and has twice the steps,
 3e-2 (of 2e-3, 5e-3, 1e-2, 3e-2), with bilinear inputs 1e-2. SINDy, a sparse polynomial map and no
-lifting, stands for what is not linear; package pysindy, three seeds, where it is installed.
+lifting, stands for what is not linear; package pysindy, one seed, where it is installed.
 "auto" is the candidate with the smaller error on the recordings held back from training.
 Shifted: the models, not fitted again, on a plant with 15 % more mass or damping, inputs held 17
 samples in place of 5, and starts from a box 1.3 times as wide.
@@ -41,7 +41,7 @@ REGIMES: dict[str, dict[str, Any]] = {
 }
 STEPS, JOINT_STEPS, HORIZONS = 100, 200, (15, 50, 100)
 SEEDS = range(int(sys.argv[1]) if len(sys.argv) > 1 else 8)
-SINDY_SEEDS = range(min(3, len(SEEDS)))
+SINDY_SEEDS = range(1)
 for name in sys.argv[2:]:  # leave a regime out
     del REGIMES[name]
 
