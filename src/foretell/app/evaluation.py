@@ -60,8 +60,7 @@ def evaluate(
 
     longest = int(np.argmax([t.size for t in test.times]))
     test = test.select([longest, *(i for i in range(len(test)) if i != longest)])
-    scale: Array = np.nanstd(np.concatenate(train.values), axis=0)
-    scale = np.asarray(np.where(scale > 0, scale, 1.0), dtype=np.float64)
+    scale = spread(train)
     driven = test.controls is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ForetellWarning)
@@ -112,6 +111,12 @@ def evaluate(
         trust=trust,
         ensembles=ensembles(model, test, scale),
     )
+
+
+def spread(train: Trajectories) -> Array:
+    """Standard deviation of every variable, one where it does not vary."""
+    scale = np.nanstd(np.concatenate(train.values), axis=0)
+    return np.asarray(np.where(scale > 0, scale, 1.0), dtype=np.float64)
 
 
 def compared_dimensions(test: Trajectories) -> int:

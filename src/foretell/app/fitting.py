@@ -20,9 +20,10 @@ import numpy as np
 from foretell.app.analysis import analyse
 from foretell.app.choosing import compare, keep, kept
 from foretell.app.episodes import like_the_end
-from foretell.app.evaluation import evaluate
+from foretell.app.evaluation import evaluate, spread
 from foretell.app.findings import caution, describe, judge
 from foretell.app.folder import FitFolder
+from foretell.app.inputs import look_at_inputs
 from foretell.app.jumps import look_at_jumps
 from foretell.app.planning import LEARNERS
 from foretell.app.report import render
@@ -223,6 +224,7 @@ def fit_study(
         comparison=comparison,
         episodes=like_the_end(data, held.spectra[0].peak),
         jumps=look_at_jumps(model, test),
+        inputs=look_at_inputs(model, test, spread(train)),
     )
     model.save(folder.model)
     write(study, folder)

@@ -6,6 +6,7 @@ Study
 ├── HeldOut               how the model does on recordings it has not seen
 ├── SimilarEpisodes       what looked like the end of the recording
 ├── FoundJumps            when, where and to where a jumping model jumps
+├── InputEffects          how far the inputs move the variables, and the error along them
 ├── Analysis              equilibria, cycles, exponents, each with its quality
 ├── Finding, ...          the same in words
 └── Provenance            versions, data fingerprint, times
@@ -25,6 +26,7 @@ from foretell.data import Trajectories
 
 if TYPE_CHECKING:
     from foretell.app.ensemble import Ensembles
+    from foretell.app.inputs import InputEffects
 
 Array = NDArray[np.float64]
 Grade = Literal["good", "fair", "poor"]
@@ -318,3 +320,4 @@ class Study:
     comparison: Comparison | None = None
     episodes: SimilarEpisodes | None = None
     jumps: FoundJumps | None = None
+    inputs: InputEffects | None = None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from foretell.app.folder import FitFolder
+from foretell.app.inputs import InputEffects
 from foretell.app.study import Study
 
 
@@ -83,6 +84,7 @@ def summarise(study: Study, folder: FitFolder) -> dict[str, Any]:
             "exponents": np.asarray(analysis.exponents.exponents).tolist(),
             "standard_errors": np.asarray(analysis.exponents.standard_errors).tolist(),
         },
+        "inputs": _inputs(study.inputs),
         "plan": {
             "learner": study.plan.learner,
             "settings": dict(study.plan.settings),
@@ -102,6 +104,23 @@ def summarise(study: Study, folder: FitFolder) -> dict[str, Any]:
             "updates": origin.updates,
             "random_state": origin.random_state,
         },
+    }
+
+
+def _inputs(found: InputEffects | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    reach = found.reachability
+    return {
+        "horizon": float(reach.times[-1]),
+        "reach": reach.reach.tolist(),
+        "directions": reach.directions.tolist(),
+        "reached": reach.n_reached,
+        "condition": reach.condition,
+        "lead": found.lead.tolist(),
+        "error_50_80_95": found.error.tolist(),
+        "error_of_last_value": found.still.tolist(),
+        "forecasts": found.n_starts,
     }
 
 

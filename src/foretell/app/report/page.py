@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,13 @@ from foretell.app.report.ensemble import (
 )
 from foretell.app.report.episodes import episodes_figure, episodes_table, episodes_words
 from foretell.app.report.horizon import horizon_figure, horizon_table
+from foretell.app.report.inputs import (
+    input_errors,
+    input_hint,
+    input_steps,
+    input_table,
+    input_words,
+)
 from foretell.app.report.jumps import jump_figure, jump_words
 from foretell.app.report.templates import templates
 from foretell.app.study import Study
@@ -74,6 +82,11 @@ def render(study: Study, model_path: str) -> str:
         ensemble_fan=Markup(ensemble_fan(study)),
         ensemble_ranks=Markup(ensemble_ranks(study)),
         ensemble_width=Markup(ensemble_width(study)),
+        input_words=input_words(study),
+        input_steps=Markup(input_steps(study)),
+        input_errors=Markup(input_errors(study)),
+        input_table=input_table(study),
+        input_hint=input_hint(study, str(PurePosixPath(model_path).parent)),
         outside=_outside(study),
         trust_words=_trust(study),
         trust_figure=Markup(horizon_figure(study)),
