@@ -1,5 +1,6 @@
 """A small transformer that learns the text of the licence: what the workers of spare_* train."""
 
+import ctypes
 import time
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import torch
 from torch import nn
 
 from foretell.train.stacked import MaskedDataParallel
+from foretell.train.stacked.worker import current_worker
 
 TEXT = (Path(__file__).resolve().parent.parent / "LICENSE").read_bytes()
 
@@ -40,6 +42,15 @@ def batch(data: torch.Tensor, size: int, context: int) -> tuple[torch.Tensor, to
 
 def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(model(x).reshape(-1, 128), y.reshape(-1))
+
+
+def inside(name: str, **settings) -> None:
+    """The same in the network namespace of this worker, ``<name><worker>``."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(f"/var/run/netns/{name}{current_worker().spec.me}") as namespace:
+        if libc.setns(namespace.fileno(), 0x40000000):
+            raise OSError(ctypes.get_errno(), "cannot enter the network namespace")
+    main(**settings)
 
 
 def main(width: int = 32, layers: int = 2, context: int = 32, size: int = 4, pause: float = 0.0,

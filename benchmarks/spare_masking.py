@@ -24,7 +24,7 @@ from foretell.train.stacked import Supervisor, WorkerSpec
 N, STEPS, TIMEOUT = 7, 25, 4.0
 PLACES = ("before", "compute", "reduce", "reduce-late", "commit", "apply")
 SPEC = WorkerSpec(
-    target="_text_transformer:main", arguments={"pause": 0.02}, path=[str(HERE)], steps=STEPS,
+    target="_text_transformer:main", arguments={"pause": 0.01}, path=[str(HERE)], steps=STEPS,
     survive=2, micro=2, units=14, hashes=True, timeout_s=TIMEOUT, start_s=90.0, patience_s=30.0,
     fault_s=2.5 * TIMEOUT,
 )  # fmt: skip
@@ -86,9 +86,10 @@ def one(k: int, kind: str, text: str, backend: str) -> dict:
             return {"skipped": "no network namespaces on this machine"}
         cutter = Cutter(k, kind, text)
         extra = {
-            "hosts": cutter.hosts, "port": 29500, "fence_s": None,
-            "prefix": lambda w: ["ip", "netns", "exec", cutter.name(w)],
+            "hosts": cutter.hosts, "port": 29500, "fence_s": None, "prefix": lambda w: [],
         }  # fmt: skip
+        inside = {**spec.arguments, "name": f"{cutter.tag}n"}
+        spec = dataclasses.replace(spec, target="_text_transformer:inside", arguments=inside)
     else:
         spec = dataclasses.replace(spec, faults=text)
     wiped = "wipe" in kind

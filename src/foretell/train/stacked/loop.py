@@ -242,9 +242,8 @@ class StackedLoop:
 
     def advance(self, n_steps: int) -> None:
         """One step, or more where the others were ahead."""
-        start = self.step
+        start, self._begun = self.step, time.monotonic()
         while self.step == start and not self.stopped:
-            self._begun = time.monotonic()
             view = self._enter()
             if self.step != start or self.step >= n_steps or self.stopped:
                 return
