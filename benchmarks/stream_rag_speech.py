@@ -237,7 +237,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--every", type=int, default=EVERY, help="take every n-th question")
     parser.add_argument(
-        "--typed", type=int, default=4, help="every n-th typed question to learn from"
+        "--typed", type=int, default=5, help="every n-th typed question to learn from"
     )
     options = parser.parse_args()
     index, typed = load(DISTRACTORS)
@@ -257,7 +257,9 @@ def main() -> None:
         print(*table["rows"], table["note"], sep="\n")
     if options.every == EVERY:
         write_result(
-            "stream_rag_speech", {"every": EVERY, "k": K, "distractors": DISTRACTORS}, tables
+            "stream_rag_speech",
+            {"every": EVERY, "k": K, "distractors": DISTRACTORS, "typed": options.typed},
+            tables,
         )
 
 
