@@ -9,6 +9,7 @@ without an answer.
 
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,9 +24,11 @@ from foretell.app.talk.notebook import SLOPE
 from foretell.converse.answer import Source, sentences
 from foretell.converse.answer.learning import Example
 from foretell.converse.lookup import BM25, text_query
+from foretell.converse.lookup.words import is_content
 
 K = 5
 KINDS = ("there", "paragraph left out", "article left out")
+SHORTENED = "words left out"  # only to learn from: questions that say too little
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ def questions() -> tuple[dict[str, str], list[tuple[str, str, str, int]]]:
     return paragraphs, asked
 
 
-def load(n_distractors: int) -> tuple[list[Asked], BM25]:
-    """All questions in all three ways, and the index of everything."""
+def load(n_distractors: int, articles: Collection[int] = range(48)) -> tuple[list[Asked], BM25]:
+    """Questions in all three ways and with words left out, and the index of everything."""
     paragraphs, asked = questions()
     texts, _ = glosses()
     chosen = np.random.default_rng(0).permutation(len(texts))[:n_distractors]
@@ -65,16 +68,22 @@ def load(n_distractors: int) -> tuple[list[Asked], BM25]:
     index = BM25(notes, b=SLOPE)
     vectors = Vectors()
     cases = []
+    rng = np.random.default_rng(1)
     for question, home, answer, article in asked:
-        hits = index.search(text_query(question), 8 * K) if text_query(question) else []
-        for kind in KINDS:
+        short = shortened(question, rng)
+        if article not in articles:
+            continue
+        for kind in (*KINDS, SHORTENED):
+            text = short if kind == SHORTENED else question
+            hits = index.search(text_query(text), 8 * K) if text_query(text) else []
             kept = [h for h in hits if _allowed(h[0], kind, home, article)][:K]
             sources = [Source(id, notes[id], score=score) for id, score in kept]
             holds = [_holds(s, article, answer) for s in sources]
-            if kind != KINDS[0] and any(gives(s.text, [answer]) for s in sources):
+            absent = kind in KINDS[1:]
+            if absent and any(gives(s.text, [answer]) for s in sources):
                 continue
             example = Example(
-                question, sources, holds, article, vectors(question)[0],
+                text, sources, holds, article, vectors(text)[0],
                 [vectors(*(s.text for s in sentences(source))) for source in sources],
             )  # fmt: skip
             cases.append(Asked(question, kind, answer, example))
@@ -82,10 +91,18 @@ def load(n_distractors: int) -> tuple[list[Asked], BM25]:
     return cases, index
 
 
+def shortened(question: str, rng: np.random.Generator) -> str:
+    """A question with one to three of its content words, as people type them."""
+    words = question.rstrip("?").split()
+    content = [i for i, word in enumerate(words) if is_content(word.strip(",.;:()'\""))]
+    kept = set(rng.permutation(content)[: rng.integers(1, 4)].tolist())
+    return " ".join(w for i, w in enumerate(words) if i in kept or i not in content)
+
+
 def _allowed(id: str, kind: str, home: str, article: int) -> bool:
     if kind == KINDS[1]:
         return id != home
-    return kind == KINDS[0] or not id.startswith(f"x{article}-")
+    return kind in (KINDS[0], SHORTENED) or not id.startswith(f"x{article}-")
 
 
 def _holds(source: Source, article: int, answer: str) -> list[bool]:

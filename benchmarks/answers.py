@@ -39,12 +39,20 @@ def main() -> None:
     rows, notes = [], {}
     for name, vectors in (("words and meaning", True), ("words alone", False)):
         reader, judge = fit_judge(learned, index.idf, vectors=vectors)
-        asked = [case for case, group in zip(cases, groups, strict=True) if group in rest]
+        asked = [
+            case
+            for case, group in zip(cases, groups, strict=True)
+            if group in rest and case.kind in KINDS
+        ]
         began = time.process_time()
         doubts, wrong = outcomes(asked, reader, judge, index.idf)
         notes[name] = 1e3 * (time.process_time() - began) / len(asked)
         rows += table(name, asked, doubts, wrong, rest)
-    asked = [case for case, group in zip(cases, groups, strict=True) if group in rest]
+    asked = [
+        case
+        for case, group in zip(cases, groups, strict=True)
+        if group in rest and case.kind in KINDS
+    ]
     rows += table("nearest sentence by cosine", asked, *nearest(asked), rest)
     there = [case for case in asked if case.kind == KINDS[0]]
     found = float(np.mean([case.example.answerable for case in there]))

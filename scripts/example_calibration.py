@@ -5,6 +5,8 @@ Writes src/foretell/app/talk/example/calibration-{full,lexical}.json, with and w
 vectors. Run it after the models of the answers or the example have changed.
 """
 
+from dataclasses import replace
+
 from foretell.app.talk.assistant import Assistant, shipped_reading
 from foretell.app.talk.calibration import (
     Calibration,
@@ -23,7 +25,8 @@ def calibrated(*, vectors: bool) -> Calibration:
     notes = Notebook.open(folder / "notes", vectors=vectors)
     assistant = Assistant(notes, *shipped_reading(vectors=vectors), Gate())
     questions = read_questions(folder / "questions.jsonl")
-    return judged(assistant, questions, population=example_population(len(questions)))
+    made = judged(assistant, questions, population=example_population(len(questions)))
+    return replace(made, example=True)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from foretell.app.episodes import like_the_end
 from foretell.app.instruments.asking import Request
-from foretell.app.instruments.model_tools import LONG_S, OfModel, between, in_unit
+from foretell.app.instruments.model_tools import LONG_S, OfModel, in_unit
 from foretell.app.words import amount, count, listing, number
 from foretell.converse.instrument import Finding
 
@@ -143,6 +143,8 @@ class Chaos(OfModel):
     def say(self, arguments: Mapping[str, Any], finding: Finding) -> str:
         """The exponent in words."""
         low, high = finding.interval or (-math.inf, math.inf)
+        half = (high - low) / 2
+        error = f" (twice its standard error is {number(half, 2)})" if 0 < half < math.inf else ""
         kind = (
             "positive: neighbouring states part, it is chaotic"
             if low > 0
@@ -152,7 +154,7 @@ class Chaos(OfModel):
         )
         return (
             f"The largest Lyapunov exponent of the model is {amount(finding.value, finding.unit)}"
-            f"{between(finding)}, which is {kind}."
+            f"{error}, which is {kind}."
         )
 
 

@@ -37,6 +37,7 @@ from foretell.converse.answer import (
 from foretell.converse.instrument import Finding, Instrument
 from foretell.converse.lookup import StreamingLookup, instrument_tool, text_query
 from foretell.converse.lookup.tools import Tool
+from foretell.converse.lookup.words import is_content
 from foretell.core.errors import ParameterError
 from foretell.trust.decision import Certificate
 
@@ -225,6 +226,10 @@ class Assistant:
             text = self.abilities()
         elif all(word in _GREETINGS for word in words):
             text = f"Hello. {self.abilities()}"
+        elif len(content := [word for word in words if is_content(word)]) == len(words) == 1:
+            text = f"What about {content[0]!r}? Ask in a few words."
+            return Answer(text, (), Verdict("pass_on", "one word is no question"),
+                          asks_back=text, language=language)  # fmt: skip
         else:
             return None
         return Answer(text, (), Verdict("accept", "nothing is claimed"), language=language)

@@ -70,6 +70,8 @@ class Calibration:
         Fingerprint of the models that made the doubts.
     notes : str
         Version of the notes that were asked.
+    example : bool
+        Whether these are the questions that come with foretell, not the user's.
     """
 
     doubts: tuple[float, ...]
@@ -79,10 +81,13 @@ class Calibration:
     vectors: bool
     models: str
     notes: str
+    example: bool = False
 
     def gate(self, level: float) -> Gate:
         """Decides on answers with this share of wrong ones at most."""
-        return Gate.calibrated(self.doubts, self.wrong, level=level, population=self.population)
+        return Gate.calibrated(
+            self.doubts, self.wrong, level=level, population=self.population, cautious=self.example
+        )
 
     def save(self, path: Path) -> None:
         """Write the file."""
@@ -118,6 +123,7 @@ class Calibration:
                 vectors=bool(content["vectors"]),
                 models=str(content["models"]),
                 notes=str(content["notes"]),
+                example=bool(content["example"]),
             )
             if not len(made.doubts) == len(made.wrong) == len(made.answerable) > 0:
                 raise ValueError("its lists are not of one length")

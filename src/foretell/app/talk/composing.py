@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from foretell.app.instruments.asking import Asked, Request
 from foretell.app.instruments.bounded import GaveUpError, bounded
@@ -18,7 +18,7 @@ from foretell.converse.answer import (
     Writer,
     grounded,
 )
-from foretell.converse.instrument import Finding, missing_arguments
+from foretell.converse.instrument import Finding, Instrument, missing_arguments
 from foretell.core.errors import ForetellError
 
 Cancelled = Callable[[], bool]
@@ -63,6 +63,11 @@ def plain(text: str) -> str:
     return "; ".join(cell for cell in cells if cell) if text.strip().startswith("|") else text
 
 
+def _ended(text: str) -> str:
+    """A sentence that a passage cuts off, with that shown."""
+    return f"{text} …" if text[-1:].isalnum() else text
+
+
 def quoted_answer(
     quotation: Quotation, verdict: Verdict, passages: Sequence[Source], language: str
 ) -> Answer:
@@ -75,7 +80,7 @@ def quoted_answer(
             nearest=nearest,
         )  # fmt: skip
     if verdict.action == "accept":
-        text = " ".join(plain(statement.text) for statement in quotation.statements)
+        text = " ".join(_ended(plain(statement.text)) for statement in quotation.statements)
         return Answer(text, quotation.statements, verdict, language=language, nearest=nearest)
     if verdict.action == "pass_on":
         place = quotation.statements[0].sources[0].place
@@ -99,7 +104,7 @@ def found_answer(
     given = findings.get(tool.name)
     try:
         if given is None:
-            missing_arguments(tool, request.arguments)
+            missing_arguments(cast(Instrument, tool), request.arguments)
             finding = bounded(
                 lambda: tool(request.arguments, cancelled=cancelled),
                 tool.timeout_s,

@@ -34,6 +34,8 @@ class Gate:
         None: nothing was calibrated, so that nothing is accepted.
     population : str
         Which questions the promise speaks of, as a clause.
+    cautious : bool
+        Whether those are questions of somebody else.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Gate:
 
     rule: SelectiveThreshold | None = None
     population: str = ""
+    cautious: bool = False
 
     @classmethod
     def calibrated(
@@ -57,6 +60,7 @@ class Gate:
         level: float,
         population: str,
         confidence: float = 0.9,
+        cautious: bool = False,
     ) -> Gate:
         """A gate from questions whose answers were judged.
 
@@ -71,6 +75,8 @@ class Gate:
         population : str
         confidence : float
             Probability over the calibration questions that the promise holds.
+        cautious : bool
+            Never accept a doubt above the level, as where the questions may be of another kind.
         """
         from foretell.trust import SelectiveThreshold  # with scikit-learn, which takes time
 
@@ -78,13 +84,13 @@ class Gate:
             alpha=level,
             guarantee="pac",
             delta=round(1 - confidence, 12),
-            test_at=steps(level),
+            test_at=steps(level)[:1] if cautious else steps(level),
             score=SCORE,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForetellWarning)  # the certificate says the same
             rule.fit(list(doubts), [float(w) for w in wrong])
-        return cls(rule, population)
+        return cls(rule, population, cautious)
 
     @property
     def certificate(self) -> Certificate | None:
@@ -115,9 +121,9 @@ class Gate:
             )
             return Verdict("withhold", reason, doubt, None)
         elif doubt <= limit:
-            return Verdict(
-                "accept", f"{chance}, and up to {_percent(limit)} is accepted", doubt, limit
-            )
+            whose = ", by a calibration on other notes than yours" if self.cautious else ""
+            reason = f"{chance}, and up to {_percent(limit)} is accepted{whose}"
+            return Verdict("accept", reason, doubt, limit)
         else:
             reason = f"{chance}, and only up to {_percent(limit)} is accepted"
         action: str = "withhold" if doubt >= _SURELY_WRONG else "pass_on"

@@ -17,6 +17,7 @@ SIGNS = (
     "best", "lead", "lead_elsewhere", "cover", "context", "rare", "pairs", "offers", "rank",
     "unknown", "words", "search_lead", "search_each", "agree", "novel",
     "length", "names", "numbers", "characters", "alone", "sure",
+    "search_flat", "weight",
 )  # fmt: skip
 MEANING_SIGNS = ("cosine", "cosine_lead", "agree_meaning")
 
@@ -61,6 +62,8 @@ def signs(reading: Reading, names: Sequence[str]) -> list[float]:
         math.log(max(len(first.sentence.text), 1)),
         float(len(said) == 1),
         _logit(min(1 - 1e-6, sum(chances))),
+        scores[min(len(reading.scores), 5) - 1] / scores[0] if scores[0] else 1.0,
+        reading.weight,
     ]
     if "cosine" in value:
         cosines = [each.features[list(names).index("cosine")] for each in others]

@@ -78,6 +78,8 @@ class Reading:
         Content words of the question that the notes have, and have not.
     scores : tuple of float
         Of the passages, as searched, best first.
+    weight : float
+        Of all content words of the question together: how much it says.
     """
 
     question: str
@@ -86,6 +88,7 @@ class Reading:
     known: int
     unknown: int
     scores: tuple[float, ...]
+    weight: float = 0.0
 
 
 class Reader:
@@ -141,7 +144,7 @@ class Reader:
         names = [FEATURES.index(name) for name in self.model.names]
         sources_ = tuple(source.score for source in sources)
         if not found:
-            return Reading(question, view.kind, (), view.known, view.unknown, sources_)
+            return Reading(question, view.kind, (), view.known, view.unknown, sources_, view.total)
         X = rows[:, names]
         chances = self.model.probability(X)
         order = np.argsort(-chances, kind="stable")
@@ -149,7 +152,9 @@ class Reader:
             Candidate(found[i][0], found[i][1], float(chances[i]), tuple(X[i].tolist()))
             for i in order
         )
-        return Reading(question, view.kind, candidates, view.known, view.unknown, sources_)
+        return Reading(
+            question, view.kind, candidates, view.known, view.unknown, sources_, view.total
+        )
 
 
 def rows(

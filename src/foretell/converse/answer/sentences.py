@@ -21,6 +21,9 @@ _ROW = re.compile(r"\s*\|.*\|\s*$")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _DIRECTIVE = re.compile(r"\s*(?:\.\.\s+[\w:-]+::|:::|:[\w-]+:\s)|\s*[:\w.-]+::\s*$")
 _END = re.compile(r"""(?<=[.!?])["')\]\u201d\u2019]*\s+(?=["'(\[\u201c\u2018*_`]*[^\W_])""")
+_LITERAL = re.compile(r"\s*\.\.\s+(?:code-block|code|sourcecode|console|literalinclude)::")
+_ADMONITION = re.compile(r"\s*\.\.\s+[\w:-]+::")
+_OPTION = re.compile(r"\s*:[\w-]+:")
 _SHORT = frozenset(
     "mr mrs ms dr prof st sr jr vs etc no nos vol fig figs eq eqs sec ch pp ca cf al approx dept "
     "inc ltd co corp gen col lt sgt capt rev hon gov sen rep e.g i.e u.s u.k a.m p.m resp jan feb "
@@ -78,28 +81,55 @@ def _sentences(text: str, first: int, last: int) -> Iterator[Sentence]:
     lines = text.split("\n")
     exact = first and len(lines) == last - first + 1
     held: list[_Line] = []
-    fenced = False
+    code = _Code()
     start = 0
     for i, line in enumerate(lines):
         here = _Line(start, first + i if exact else 0, line)
         start += len(line) + 1
         below = lines[i + 1] if i + 1 < len(lines) else ""
-        fence = bool(_FENCE.match(line))
-        title = not fenced and _is_title(line, below)
-        if fence or fenced or title or not line.strip() or _RULE.match(line) or _alone(line):
-            yield from _prose(held, first, last)
-            held = []
-            fenced = fenced != fence
-            if fenced and not fence and line.strip():
-                yield _sentence(line, here, here, first, last, code=True)
-            elif not fence and _ROW.match(line) and not re.fullmatch(r"[\s|:=+-]*", line):
-                yield _sentence(line, here, here, first, last)
-        else:
+        kind = code.kind(line)
+        if not kind and not _ends_prose(line, below):
             if _ITEM.match(line):
                 yield from _prose(held, first, last)
                 held = []
             held.append(here)
+            continue
+        yield from _prose(held, first, last)
+        held = []
+        if kind == "code" and line.strip():
+            yield _sentence(line, here, here, first, last, code=True)
+        elif not kind and _ROW.match(line) and not re.fullmatch(r"[\s|:=+-]*", line):
+            yield _sentence(line, here, here, first, last)
     yield from _prose(held, first, last)
+
+
+class _Code:
+    """Which lines are code: between fences, indented below a line that ends with two colons."""
+
+    def __init__(self) -> None:
+        self.fenced = False
+        self.below: int | None = None  # indentation of the line that code follows
+
+    def kind(self, line: str) -> str:
+        """ "code", "fence" or nothing."""
+        if _FENCE.match(line):
+            self.fenced = not self.fenced
+            return "fence"
+        if self.fenced or line.lstrip().startswith((">>> ", "... ")):
+            return "code"
+        if self.below is not None and line.strip():
+            if len(line) - len(line.lstrip()) > self.below:
+                return "" if _OPTION.match(line) else "code"
+            self.below = None
+        if line.rstrip().endswith("::") and not _ADMONITION.match(line):
+            self.below = len(line) - len(line.lstrip())
+        elif _LITERAL.match(line):
+            self.below = len(line) - len(line.lstrip())
+        return ""
+
+
+def _ends_prose(line: str, below: str) -> bool:
+    return not line.strip() or bool(_RULE.match(line)) or _alone(line) or _is_title(line, below)
 
 
 def _is_title(line: str, below: str) -> bool:
@@ -152,6 +182,7 @@ def _sentence(
     text: str, top: _Line, bottom: _Line, first: int, last: int, *, code: bool = False
 ) -> Sentence:
     plain = " ".join(text.split())
+    plain = plain[:-1] if plain.endswith("::") else plain
     if len(plain) > LONGEST:
         plain = plain[:LONGEST].rsplit(" ", 1)[0] + " …"
     return Sentence(plain, top.number or first, bottom.number or last, code, top.start)

@@ -12,21 +12,29 @@ import unicodedata
 _WORDS = {
     "en": "the is are was were what when where which who how why does did do of and to in on with "
     "for from this that it can should will be has have there",
-    "de": "der die das ist sind war wird werden was wann wo welche welcher wer wie warum und nicht "
+    "de": "ich wir sie man "
+    "der die das ist sind war wird werden was wann wo welche welcher wer wie warum und nicht "
     "ein eine einen den dem von mit für auf bei zu zum zur im wieviel viele kann soll",
-    "fr": "le la les est sont était que quoi quand où quel quelle qui comment pourquoi et ne pas "
+    "fr": "je nous vous on "
+    "le la les est sont était que quoi quand où quel quelle qui comment pourquoi et ne pas "
     "un une des du de avec pour dans sur combien peut cette ce il au aux",
-    "es": "el la los las es son era qué cuándo dónde cuál quién cómo por y no un una de del con "
+    "es": "yo me puedo se "
+    "el la los las es son era qué cuándo dónde cuál quién cómo por y no un una de del con "
     "para en sobre cuánto cuántos puede esta este hay se",
-    "it": "il lo la gli le è sono era che cosa quando dove quale chi come perché e non un una di "
+    "it": "io mi posso si "
+    "il lo la gli le è sono era che cosa quando dove quale chi come perché e non un una di "
     "del della con per nel sulla quanto quanti può questa questo",
-    "pt": "o a os as é são era que quando onde qual quem como por não um uma de do da com para em "
+    "pt": "eu posso "
+    "o a os as é são era que quando onde qual quem como por não um uma de do da com para em "
     "sobre quanto quantos pode esta este há",
-    "nl": "de het is zijn was wat wanneer waar welke wie hoe waarom en niet een van met voor op "
+    "nl": "ik wij je "
+    "de het is zijn was wat wanneer waar welke wie hoe waarom en niet een van met voor op "
     "bij naar hoeveel kan deze dit er",
-    "pl": "jest są był co kiedy gdzie który kto jak dlaczego i nie z ze dla na w do od ile może "
+    "pl": "ja mogę "
+    "jest są był co kiedy gdzie który kto jak dlaczego i nie z ze dla na w do od ile może "
     "ten ta to się",
-    "sv": "är var vad när vilken vem hur varför och inte en ett av med för på till från många kan "
+    "sv": "jag vi man "
+    "är var vad när vilken vem hur varför och inte en ett av med för på till från många kan "
     "denna detta det den",
     "tr": "ne nedir neden nerede kim hangi kaç ve bir bu şu ile için değil olarak var",
 }  # fmt: skip
