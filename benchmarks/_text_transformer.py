@@ -1,6 +1,7 @@
 """A small transformer that learns the text of the licence: what the workers of spare_* train."""
 
 import ctypes
+import json
 import time
 from pathlib import Path
 
@@ -51,6 +52,18 @@ def inside(name: str, **settings) -> None:
         if libc.setns(namespace.fileno(), 0x40000000):
             raise OSError(ctypes.get_errno(), "cannot enter the network namespace")
     main(**settings)
+
+
+def timed(folder: str, units: int, size: int, width: int, layers: int, context: int) -> None:
+    """Trains, and writes CPU and wall seconds of every step to a file of this worker."""
+    model = Transformer(width, layers, context)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    train, data, spent = MaskedDataParallel(model, optimizer, units=units), text(), []
+    for _ in train.steps():
+        cpu, wall = time.process_time(), time.monotonic()
+        train.step(lambda unit: loss_of(model, *batch(data, size, context)))
+        spent.append([time.process_time() - cpu, time.monotonic() - wall])
+    Path(folder, str(current_worker().spec.me)).write_text(json.dumps(spent))
 
 
 def main(width: int = 32, layers: int = 2, context: int = 32, size: int = 4, pause: float = 0.0,
