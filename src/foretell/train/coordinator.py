@@ -37,7 +37,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "learn", "train by reinforcement learning") from error
 
-_TEXT = 400  # bytes of a message that goes to the other ranks
+_TEXT, _SHOWN = 20_000, 300  # bytes of a message for the other ranks, and what is shown of it
 _HEADER = 2048  # bytes in which ranks meet
 Ints = NDArray[np.int64]
 
@@ -221,9 +221,14 @@ class Coordinator:
         return found
 
     def _disagree(self, place: str, hashes: list[int], error: BaseException | None) -> None:
+        texts = self._texts(place)
+        columns = enumerate(zip(*texts, strict=False))
+        same = next((k for k, letters in columns if len(set(letters)) > 1), 0)
+        start = same - 40 if same > 80 else 0
         seen: dict[str, list[int]] = {}
-        for rank, text in enumerate(self._texts(place)):
-            seen.setdefault(text, []).append(rank)
+        for rank, text in enumerate(texts):
+            shown = text[start : start + _SHOWN]
+            seen.setdefault(f"{'...' * (start > 0)}{shown}", []).append(rank)
         told = "; ".join(
             f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}: {text} "
             f"(hash {hashes[ranks[0]]:016x})"
@@ -235,12 +240,14 @@ class Coordinator:
         ) from error
 
     def _texts(self, text: str) -> list[str]:
-        mine = torch.zeros(_TEXT, dtype=torch.uint8)
-        raw = bytearray(text.encode()[:_TEXT])
-        if raw:
-            mine[: len(raw)] = torch.frombuffer(raw, dtype=torch.uint8)
-        texts = self.group.all_gather(mine)
-        return [bytes(t.tolist()).rstrip(b"\0").decode(errors="replace") for t in texts]
+        raw = text.encode()[:_TEXT]
+        sizes = self.group.all_gather(torch.tensor([len(raw)]))[:, 0].tolist()
+        mine = np.zeros(max([*sizes, 1]), dtype=np.uint8)
+        mine[: len(raw)] = np.frombuffer(raw, dtype=np.uint8)
+        found = self.group.all_gather(torch.from_numpy(mine)).numpy()
+        return [
+            found[rank, :size].tobytes().decode(errors="replace") for rank, size in enumerate(sizes)
+        ]
 
     def reshard(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from foretell.core.errors import ControllerError, MissingExtraError, ParameterError
@@ -121,12 +122,13 @@ class ThreadGroup:
             table.slots[self.rank] = value
             table.barrier.wait()
             found = list(table.slots)
-            table.barrier.wait()
         except threading.BrokenBarrierError as error:
             raise ControllerError(
                 f"Rank {self.rank} waited for the other {self.size - 1} ranks, and one of them "
                 f"stopped or took longer than {table.timeout_s:g} s."
             ) from error
+        with suppress(threading.BrokenBarrierError):  # who left has laid down its part before
+            table.barrier.wait()
         return found
 
     def all_gather(self, values: Tensor) -> Tensor:
