@@ -14,7 +14,10 @@ from foretell.core import ParameterError
 Array = NDArray[np.float64]
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_SIDE = re.compile(rf"(?P<name>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<a>{_NUMBER})\s*(?P<unit>\S*)")
+_SIDE = re.compile(
+    rf"(?P<name>.+?)(?:\s*(?P<sign><=|>=|<|>)\s*|\s+(?P<word>below|under|above|over)\s+)"
+    rf"(?P<a>{_NUMBER})\s*(?P<unit>\S*)"
+)
 _BETWEEN = re.compile(
     rf"(?P<name>.+?)\s+between\s+(?P<a>{_NUMBER})\s+and\s+(?P<b>{_NUMBER})\s*(?P<unit>\S*)"
 )
@@ -59,7 +62,7 @@ def parse_condition(text: str, names: Sequence[str], units: Sequence[str]) -> Co
     Parameters
     ----------
     text : str
-        ``NAME < NUMBER [UNIT]``, the same with ``>``, ``<=``, ``>=``, or
+        ``NAME < NUMBER [UNIT]``, the same with ``>``, ``<=``, ``>=``, ``below``, ``above``, or
         ``NAME between NUMBER and NUMBER [UNIT]``.
     names, units : sequences of str
         The variables that there are.
@@ -73,6 +76,8 @@ def parse_condition(text: str, names: Sequence[str], units: Sequence[str]) -> Co
     --------
     >>> parse_condition("level between 2 and 8 m", ["flow", "level"], ["", "m"])
     Condition(level between 2 and 8 m)
+    >>> parse_condition("level below 8", ["flow", "level"], ["", "m"])
+    Condition(level < 8 m)
     """
     found = _BETWEEN.fullmatch(text.strip()) or _SIDE.fullmatch(text.strip())
     if found is None:
@@ -102,7 +107,7 @@ def parse_condition(text: str, names: Sequence[str], units: Sequence[str]) -> Co
                 f"{text!r}: the first number must be the smaller one; write "
                 f'"{name} between {high:g} and {low:g}".'
             )
-    elif parts["sign"].startswith("<"):
+    elif (parts["sign"] or "").startswith("<") or parts["word"] in ("below", "under"):
         low, high = -np.inf, a
     else:
         low, high = a, np.inf
