@@ -14,6 +14,9 @@ from .dynamics import (
     load,
 )
 from .recall import CosineDecoder, OSCMemory, SignSketch
+from .train.coordinator import Coordinator
+from .train.graph import Planner, Workflow
+from .train.rl import GRPOTrainer, PPOTrainer
 from .trust import (
     CascadeRouter,
     ExcitationModel,
@@ -30,21 +33,26 @@ __all__ = [
     "CascadeRouter",
     "ConvexLanguageDetector",
     "ConvexReLUClassifier",
+    "Coordinator",
     "CosineDecoder",
     "EDMDc",
     "ExcitationModel",
     "ExposureRegulator",
     "ForetellError",
+    "GRPOTrainer",
     "GaussianTransition",
     "HybridLatentODE",
     "KoopmanQP",
     "OSCMemory",
+    "PPOTrainer",
+    "Planner",
     "ReLUNeuralODE",
     "SelectiveEstimator",
     "SelectiveThreshold",
     "SignSketch",
     "StochasticLifting",
     "Trajectories",
+    "Workflow",
     "citation",
     "load",
 ]
