@@ -13,6 +13,8 @@ from foretell.converse.lookup.query import agreed
 from foretell.converse.lookup.words import split_words
 
 _SHORTEST_S = 0.2  # of speech with a word in it
+_KEPT_S = 2.0  # at both ends when words are cut off
+_MOST_S = 20.0
 
 
 class Stretch:
@@ -68,15 +70,24 @@ class Stretch:
         return self._text
 
     def cut(self) -> str:
-        """Take out the words that are stable, with their sound; for speech without a pause."""
-        sound = np.concatenate(self.frames)
-        words = self._recogniser.words(sound)
-        keep = agreed(self._words, [w for word in words for w in split_words(word.text)])
-        done = [word for word in words[:keep] if word.end <= self.seconds - 1.0]
-        if not done and self.seconds < 20.0:
+        """Take out the first words, with their sound; for speech without a pause.
+
+        The border lies where it is quietest, not in the first seconds nor in the last ones, whose
+        words may still change.
+        """
+        words = self._recogniser.words(np.concatenate(self.frames))
+        levels = np.array([float(np.mean(np.abs(frame))) for frame in self.frames])
+        borders = []
+        for place in range(1, len(words)):
+            begins = words[place].start
+            if _KEPT_S <= begins <= self.seconds - _KEPT_S:
+                near = round(begins / FRAME_S)
+                first = max(near - 3, 1)
+                at = first + int(levels[first : near + 2].argmin())
+                borders.append((float(levels[at]), at, place))
+        if not borders and self.seconds < _MOST_S:
             return ""
-        done = done or list(words)
-        end = done[-1].end if done else self.seconds
-        self.frames = self.frames[round(end / FRAME_S) :]
+        _, at, place = min(borders, default=(0.0, len(self.frames), len(words)))
+        self.frames = self.frames[at:]
         self._at_start, self._read_to, self._words = 0, 0, []
-        return " ".join(word.text for word in done)
+        return " ".join(word.text for word in words[:place])
