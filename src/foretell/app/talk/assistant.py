@@ -35,7 +35,7 @@ from foretell.converse.answer import (
     writer,
 )
 from foretell.converse.instrument import Finding, Instrument
-from foretell.converse.lookup import StreamingLookup, instrument_tool, text_query
+from foretell.converse.lookup import EveryChange, StreamingLookup, instrument_tool, text_query
 from foretell.converse.lookup.tools import Tool
 from foretell.converse.lookup.words import is_content
 from foretell.core.errors import ParameterError
@@ -92,8 +92,15 @@ class Assistant:
         self.instruments, self.words = tuple(instruments), words
         self.remarks = tuple(remarks)
         self._concerned = lru_cache(maxsize=256)(self._first_concerned)
+        # A search takes a millisecond and reading a passage a hundred, so that every new passage is
+        # read at once; with few calls the short pauses between typed words use them up.
         self.lookup = StreamingLookup(
-            notebook, k=min(PASSAGES, len(notebook)), tools=map(self._tool, self.instruments)
+            notebook,
+            k=min(PASSAGES, len(notebook)),
+            trigger=EveryChange(),
+            max_calls=16,
+            min_interval_s=0.2,
+            tools=map(self._tool, self.instruments),
         )
 
     @property
