@@ -25,7 +25,7 @@ def main() -> None:
         print("the recording of pydaddy is not here; nothing drawn")
         return
     train, test = parts(2)
-    model = StochasticLifting(**METHODS["lifting, d=64, in pairs"][1], random_state=0)
+    model = StochasticLifting(**METHODS["lifting, in pairs"][1], random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ForetellWarning)
         model.fit(train)
