@@ -55,7 +55,7 @@ class TrainView:
         elif kind == "view" and event["epoch"] > self.epoch:
             self._new_view(event)
         elif kind in _TOLD and not (kind == "ended" and event["code"] == 0):
-            if kind != "started" or event["t"] > 1.0:
+            if kind != "started" or event["life"] > 0:
                 self.say(f"  {event['t']:7.2f} s  worker {event['worker']} {_words(event)}")
 
     def table(self) -> Table:

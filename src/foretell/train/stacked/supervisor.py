@@ -252,7 +252,7 @@ class Supervisor:
         member = Member(process, ours, spec.life, log)
         self.members[worker] = member
         self._select.register(ours, selectors.EVENT_READ, worker)
-        self._note(worker, {"event": "started", "pid": process.pid})
+        self._note(worker, {"event": "started", "life": spec.life, "pid": process.pid})
         for w, life in enumerate(self._lives):
             for dead in range(life):
                 self._send(member, {"bury": [w, dead]})
