@@ -1,4 +1,4 @@
-"""One rank of plain data-parallel training, for spare_overhead: DistributedDataParallel over gloo."""
+"""One rank of plain data-parallel training, for spare_overhead: DDP of torch over gloo."""
 
 import contextlib
 import json
