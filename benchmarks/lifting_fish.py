@@ -140,7 +140,7 @@ def main() -> None:
                 round(float(np.mean([r["seconds"] for r in rs])), 1),
             ])  # fmt: skip
         tables[table] = {
-            "columns": ["sampler", "energy score, 1 step", f"over that of {best}",
+            "columns": ["sampler", "energy score, 1 step", "over that of the best peer",
                         f"W1 of the polarisation after {LEAD * 2 // every} steps",
                         "spread / skill", "ranks: chi-square / df", "label_dim", "CPU-s to fit"],
             "rows": rows,
