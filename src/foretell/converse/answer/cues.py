@@ -150,6 +150,7 @@ def stem(word: str) -> str:
     return plain.removesuffix("e") if len(plain) > 4 else plain
 
 
-def content_stems(text: str) -> list[str]:
+@lru_cache(maxsize=20_000)
+def content_stems(text: str) -> tuple[str, ...]:
     """Stems of the words that say what a text is about, in their order."""
-    return [stem(word) for word in split_words(text) if is_content(word)]
+    return tuple(stem(word) for word in split_words(text) if is_content(word))

@@ -67,20 +67,27 @@ class Example:
         return False
 
 
-def fit_reader(examples: Sequence[Example], idf: Idf, *, vectors: bool = True) -> Reader:
-    """A reader from the examples that have an answer."""
+def fit_reader(
+    examples: Sequence[Example],
+    idf: Idf,
+    *,
+    vectors: bool = True,
+    features: Sequence[NDArray[np.float64]] | None = None,
+) -> Reader:
+    """A reader from the examples that have an answer; their features, where known already."""
     names = FEATURES if vectors else LEXICAL
     columns = [FEATURES.index(name) for name in names]
+    known = [_features(e, idf) for e in examples] if features is None else features
     X, y = [], []
-    for example in examples:
-        if not example.answerable:
-            continue
-        features = rows(
-            example.question, example.sources, idf, example.question_vector, example.vectors
-        )
-        X.append(features[:, columns])
-        y.append(np.concatenate([np.asarray(h, bool) for h in example.holds])[: len(features)])
+    for example, found in zip(examples, known, strict=True):
+        if example.answerable:
+            X.append(found[:, columns])
+            y.append(np.concatenate([np.asarray(h, bool) for h in example.holds])[: len(found)])
     return Reader(LogisticModel(names).fit(np.concatenate(X), np.concatenate(y)))
+
+
+def _features(example: Example, idf: Idf) -> NDArray[np.float64]:
+    return rows(example.question, example.sources, idf, example.question_vector, example.vectors)
 
 
 def fit_judge(
@@ -89,16 +96,20 @@ def fit_judge(
     """A reader, and a judge that has seen it only on groups that it was not fitted to."""
     order = np.unique([example.group for example in examples])
     fold = {int(group): i % folds for i, group in enumerate(order)}
+    features = [_features(example, idf) for example in examples]
     X: list[list[float]] = []
     y: list[bool] = []
     for k in range(folds):
-        reader = fit_reader([e for e in examples if fold[e.group] != k], idf, vectors=vectors)
+        kept = [i for i, example in enumerate(examples) if fold[example.group] != k]
+        reader = fit_reader(
+            [examples[i] for i in kept], idf, vectors=vectors, features=[features[i] for i in kept]
+        )
         for example in examples:
             reading = example.read(reader, idf) if fold[example.group] == k else None
             if reading is not None and reading.candidates:
                 X.append(signs(reading, reader.model.names))
                 y.append(example.right(reading))
     names = SIGNS + MEANING_SIGNS if vectors else SIGNS
-    reader = fit_reader(examples, idf, vectors=vectors)
+    reader = fit_reader(examples, idf, vectors=vectors, features=features)
     model = LogisticModel(names).fit(X, y, penalty=_STIFF)
     return reader, Judge(model, reader.model.names)

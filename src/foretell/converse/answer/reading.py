@@ -233,7 +233,7 @@ class _QuestionView:
             X[:, _COSINE + 1] = X[:, _COSINE] - X[:, _COSINE].max()
         return X, found[:_MOST]
 
-    def _row(self, sentence: Sentence, stems: list[str], around: set[str]) -> list[float]:
+    def _row(self, sentence: Sentence, stems: Sequence[str], around: set[str]) -> list[float]:
         there = set(stems)
         cover = self._covered(there)
         context = self._covered(there | around)

@@ -61,7 +61,6 @@ class _Line:
     text: str
 
 
-@lru_cache(maxsize=4096)
 def sentences(source: Source) -> tuple[Sentence, ...]:
     """The sentences of a passage.
 
@@ -74,7 +73,12 @@ def sentences(source: Source) -> tuple[Sentence, ...]:
     11 12 It starts.
     13 13 Oil: 1 l
     """
-    return tuple(_sentences(source.text, source.first_line, source.last_line))
+    return _cut(source.text, source.first_line, source.last_line)
+
+
+@lru_cache(maxsize=4096)
+def _cut(text: str, first: int, last: int) -> tuple[Sentence, ...]:
+    return tuple(_sentences(text, first, last))
 
 
 def _sentences(text: str, first: int, last: int) -> Iterator[Sentence]:
