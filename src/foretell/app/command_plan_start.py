@@ -137,9 +137,14 @@ def _cut(rows: Array, controls: Array | None, model: Any, source: str) -> Start:
 
 def forecast_errors(model: Any, data: Trajectories, horizon: int, step: float) -> Array | None:
     """Recorded minus forecast (S, H, N), from starts in the part that was held back."""
+    from foretell.dynamics.choose import WHOLE_FROM
+
     errors = []
+    whole = len(data) >= WHOLE_FROM  # then the last recordings were held back, as they are
     for n, (t, x) in enumerate(zip(data.times, data.values, strict=True)):
-        first = int(np.searchsorted(t, t[0] + _HELD_OUT * (t[-1] - t[0])))
+        if whole and n < round(_HELD_OUT * len(data)):
+            continue
+        first = 0 if whole else int(np.searchsorted(t, t[0] + _HELD_OUT * (t[-1] - t[0])))
         span = horizon * step
         starts = [k for k in range(first, len(t)) if t[-1] - t[k] >= span]
         for k in starts[:: max(1, len(starts) * len(data.times) // _STRETCHES)]:

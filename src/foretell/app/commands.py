@@ -89,7 +89,7 @@ def fit(
         ),
     ] = 3,
     learner: Annotated[
-        str, typer.Option("--learner", help="auto, cplrnn, alrnn or neural-ode.")
+        str, typer.Option("--learner", help="auto, or a name from foretell methods.")
     ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted fit in --out.")

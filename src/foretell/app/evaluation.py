@@ -7,6 +7,7 @@ then see only the time stamps and the inputs.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 
 from foretell.app.ensemble import ensembles, mean_run
 from foretell.app.spectrum import power_spectrum
-from foretell.app.study import Forecasts, HeldOut
+from foretell.app.study import Forecasts, HeldOut, Spectrum
 from foretell.app.trust_horizon import trust_horizon
-from foretell.core.errors import ForetellWarning
+from foretell.core.errors import ForetellWarning, NumericalError
 from foretell.data import Trajectories
 from foretell.dynamics.model import Model
 
@@ -37,6 +38,7 @@ def evaluate(
     *,
     embedded: bool = False,
     run_up: int = 0,
+    episodes: bool = False,
 ) -> HeldOut:
     """Free run, forecasts and long-run numbers on held-out recordings.
 
@@ -51,6 +53,9 @@ def evaluate(
     run_up : int
         With inputs: first samples of the free run that are not scored, because one recorded row
         does not tell the hidden state. At most a third of the held-out part.
+    episodes : bool
+        Whether the held-out recordings are whole ones: the long run is then a run along each of
+        them, from its first row.
     """
     from foretell.dynamics.longrun import (
         power_spectrum_hellinger,
@@ -69,16 +74,17 @@ def evaluate(
             _first_state(test.values[0]), test.times[0], controls=inputs, random_state=0
         )
         wanted = test.times[0].size if driven else max(test.n_samples, _FEWEST)
-        long_run = free if driven else _long_run(model, test, wanted)
+        if driven:
+            long_run = free
+        else:
+            long_run = (_along if episodes else _long_run)(model, test, wanted)
         forecast = (
             _no_forecasts(test)  # one row does not tell the hidden state, so there is no start
             if driven
             else _forecasts(model, test, scale, 1 if embedded else test.n_variables)
         )
-    spectra = (
-        power_spectrum(test, step=test.median_interval),
-        power_spectrum(long_run, step=test.median_interval),
-    )
+    rounds = 3.0 if episodes else 1.0
+    spectra = (_spectrum(test, test, rounds), _spectrum(long_run, test, rounds))
     trust = None
     if not driven:
         peak = spectra[0].peak
@@ -103,7 +109,9 @@ def evaluate(
         histogram_divergence_floor=state_space_divergence(cut(test), cut(before)),
         hellinger=float(power_spectrum_hellinger(test, long_run)) if _moves(long_run) else 1.0,
         hellinger_floor=float(power_spectrum_hellinger(test, before)),
-        state=_state(long_run, wanted, train),
+        state=_state_along(long_run, test, train)
+        if episodes and not driven
+        else _state(long_run, wanted, train),
         spectra=spectra,
         driven_error=_driven_error(test, free, scale, run_up) if driven else None,
         run_up=run_up,
@@ -145,6 +153,28 @@ def _long_run(model: Model, test: Trajectories, n: int) -> Trajectories:
     return run.take_rows([slice(min(skip, run.times[0].size // 2), None)])
 
 
+def _along(model: Model, test: Trajectories, n: int) -> Trajectories:
+    """A run along every held-out recording, from its first row."""
+    runs = []
+    for values, times in zip(test.values, test.times, strict=True):
+        start = _first_state(values)
+        try:
+            runs.append(model.simulate(start, times, random_state=0).values[0])
+        except NumericalError:  # lost at once: a run of its first row
+            runs.append(np.array([start, start]))
+    return Trajectories.from_arrays(
+        runs, [t[: len(r)] for t, r in zip(test.times, runs, strict=True)], names=test.names,
+        units=test.units, time_name=test.time_name, time_unit=test.time_unit,
+    )  # fmt: skip
+
+
+def _spectrum(data: Trajectories, test: Trajectories, rounds: float) -> Spectrum:
+    """Spectrum on the grid of the held-out part; fewer ``rounds`` in a recording are no rhythm."""
+    found = power_spectrum(data, step=test.median_interval)
+    span = max(float(t[-1] - t[0]) for t in data.times)
+    return replace(found, peak=0.0) if found.peak * span < rounds else found
+
+
 def _moves(run: Trajectories) -> bool:
     return run.times[0].size >= 16
 
@@ -159,6 +189,18 @@ def _state(
         return "escapes"
     tail = values[-max(len(values) // 4, 2) :]
     return "settles" if (tail.std(axis=0) < 0.02 * spread).all() else "moving"
+
+
+def _state_along(
+    runs: Trajectories, test: Trajectories, train: Trajectories
+) -> Literal["moving", "settles", "escapes"]:
+    """What runs along whole recordings do; they settle if they rest where those do not."""
+    states = [_state(runs.select([n]), len(values), train) for n, values in enumerate(test.values)]
+    if "escapes" in states:
+        return "escapes"
+    resting = np.array([s == "settles" for s in states])
+    recorded = np.array([_state(test.select([n]), 2, train) == "settles" for n in range(len(test))])
+    return "settles" if resting.mean() > recorded.mean() + 0.5 else "moving"
 
 
 def _driven_error(test: Trajectories, free: Trajectories, scale: Array, run_up: int) -> float:

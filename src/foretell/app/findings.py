@@ -178,7 +178,7 @@ def _fading(multiplier: float) -> str:
 
 def _period(held: HeldOut, analysis: Analysis, unit: str) -> str:
     peak, own = held.spectra[0].peak, held.spectra[1].peak
-    if peak <= 0 or held.driven_error is not None:
+    if peak <= 0 or held.driven_error is not None or held.state == "settles":
         return ""
     cycle = best_cycle(analysis)
     period = cycle.period if cycle is not None else 1 / own if own > 0 else 0.0
@@ -235,6 +235,10 @@ def _within(state: Any, seen: Any) -> bool:
     return bool(((observed > low) & (observed < high)).all())
 
 
+def _far_off(held: HeldOut) -> bool:
+    return held.divergence - held.divergence_floor > _FAIR_DIVERGENCE
+
+
 def caution(
     recordings: Trajectories, plan: Plan, held: HeldOut, analysis: Analysis, extra: Sequence[str]
 ) -> tuple[str, ...]:
@@ -267,8 +271,17 @@ def caution(
         )
     if held.divergence_floor > 2 and not driven:
         said.append(
-            "The training part and the held-out part differ a lot themselves: the system may have "
-            "drifted, or the recording may be too short."
+            "The recordings differ a lot among themselves, so the held-out ones are unlike those "
+            "that were learned from. More of them would help."
+            if plan.episodes
+            else "The training part and the held-out part differ a lot themselves: the system may "
+            "have drifted, or the recording may be too short."
+        )
+    if plan.effort == 1 and not driven and (held.state == "settles" or _far_off(held)):
+        said.append(
+            f"At effort 1 only {plan.learner} is fitted, and it has no chance in it. With "
+            "--effort 2 several learners are compared, among them some that draw at random what "
+            "comes next, and some for systems that jump."
         )
     doubtful = sum(c.quality != "good" for c in analysis.cycles or ())
     if doubtful:

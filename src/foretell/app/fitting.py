@@ -122,7 +122,12 @@ def check_columns(data: Trajectories) -> None:
 
 def prepare(data: Trajectories, plan: Plan) -> tuple[Trajectories, Trajectories]:
     """Training part and held-out part in model coordinates; no lagged copy crosses the split."""
-    first, rest = data.split(plan.fraction, gap=plan.gap)
+    if plan.episodes:
+        from foretell.dynamics.choose import hold_out
+
+        first, rest = hold_out(data, plan.fraction)
+    else:
+        first, rest = data.split(plan.fraction, gap=plan.gap)
     if plan.embedding_dimension > 1:
         first = delay_embed(first, dimension=plan.embedding_dimension, lag=plan.lag)
         rest = delay_embed(rest, dimension=plan.embedding_dimension, lag=plan.lag)
@@ -193,6 +198,7 @@ def fit_study(
             test,
             embedded=plan.embedding_dimension > 1,
             run_up=int(plan.settings.get("warm_up", 0)),
+            episodes=plan.episodes,
         )
     heard = [str(w.message) for w in caught if issubclass(w.category, ForetellWarning)]
     hear.stage("Solving for equilibria and cycles")

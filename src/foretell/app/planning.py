@@ -92,20 +92,16 @@ def make_plan(
     choices: list[Choice] = []
     dimension, lag = _embedding(data, choices)
     gap = _gap(data, dimension, lag)
-    choices.append(
-        Choice(
-            "Split",
-            f"{100 * FRACTION:.0f}\u00a0% / {100 - 100 * FRACTION:.0f}\u00a0% in time",
-            "random rows would leak: neighbours are almost copies"
-            + (f"; {amount(gap, data.time_unit, 2)} between the parts are left out" if gap else ""),
-        )
-    )
+    from foretell.dynamics.choose import WHOLE_FROM
+
+    episodes = data.n_recordings >= WHOLE_FROM
+    choices.append(_split(data, gap, episodes))
     name, why = _learner(data, learner)
     choices.append(Choice("Learner", name, why))
     if name in SETTINGS:
         settings, more = SETTINGS[name](data, effort, random_state)
         parts = (*choices, *more)
-        return Plan(name, settings, effort, dimension, lag, gap, FRACTION, parts)
+        return Plan(name, settings, effort, dimension, lag, gap, FRACTION, parts, episodes)
     driven = data.controls is not None
     n_updates, extra, n_relu, longest_window = (DRIVEN_EFFORTS if driven else EFFORTS)[effort]
     n_observed = dimension if dimension > 1 else data.n_variables
@@ -152,7 +148,24 @@ def make_plan(
             ),
         )
     )
-    return Plan(name, settings, effort, dimension, lag, gap, FRACTION, tuple(choices))
+    return Plan(name, settings, effort, dimension, lag, gap, FRACTION, tuple(choices), episodes)
+
+
+def _split(data: Trajectories, gap: float, episodes: bool) -> Choice:
+    if episodes:
+        n = data.n_recordings
+        held = n - round(FRACTION * n)
+        return Choice(
+            "Split",
+            f"the last {held} of {n} recordings are held out",
+            "each recording is an episode of its own, with a beginning and an end",
+        )
+    return Choice(
+        "Split",
+        f"{100 * FRACTION:.0f}\u00a0% / {100 - 100 * FRACTION:.0f}\u00a0% in time",
+        "random rows would leak: neighbours are almost copies"
+        + (f"; {amount(gap, data.time_unit, 2)} between the parts are left out" if gap else ""),
+    )
 
 
 def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:

@@ -43,7 +43,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the data are cut and embedded, and which learner runs with which settings."""
+    """How the data are cut and embedded, and which learner runs with which settings.
+
+    ``episodes`` says that whole recordings are held out, not the last part of each.
+    """
 
     learner: str
     settings: dict[str, Any]
@@ -53,6 +56,7 @@ class Plan:
     gap: float
     fraction: float
     choices: tuple[Choice, ...]
+    episodes: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from foretell.dynamics.model import Model
 Array = NDArray[np.float64]
 
 _DRAWS = 400
+WHOLE_FROM = 6  # recordings from which on whole ones are held out
 _LEVEL = 0.68  # of the intervals: one standard error
 
 
@@ -248,8 +249,8 @@ def compare(
 
 
 def hold_out(recordings: Trajectories, fraction: float) -> tuple[Trajectories, Trajectories]:
-    """Whole recordings where there are six or more, else the later part of each."""
-    if len(recordings) >= 6:
+    """The last of the recordings where there are six or more, else the later part of each."""
+    if len(recordings) >= WHOLE_FROM:
         n = min(max(round(fraction * len(recordings)), 1), len(recordings) - 1)
         every = list(range(len(recordings)))
         return recordings.select(every[:n]), recordings.select(every[n:])

@@ -170,15 +170,7 @@ def _words(study: Study) -> dict[str, str]:
         )
         + "".join(f" {note[:1].upper()}{note[1:]}." for note in data.notes)
     )
-    split_words = (
-        f"The model was fitted to the first {100 * study.plan.fraction:.0f}\u00a0% of the time. "
-        + (
-            f"The next {amount(study.plan.gap, unit, 2)} were left out so that nothing leaks. "
-            if study.plan.gap > 0
-            else ""
-        )
-        + "Everything below is about the rest, which played no part in fitting or choosing."
-    )
+    split_words = _split(study)
     error_words = (
         f"The model beats keeping the last value at {100 * _useful(study):.0f}\u00a0% of these "
         "lead times."
@@ -199,6 +191,8 @@ def _words(study: Study) -> dict[str, str]:
             else ""
         )
         if held.driven_error is not None
+        else "The model starts at the first row of the longest held-out recording and runs alone."
+        if study.plan.episodes
         else "The model runs on alone from the first held-out state. It is not expected to stay in "
         "step, but to keep the same shape and rhythm; the stretch below is its last one."
     )
@@ -211,6 +205,22 @@ def _words(study: Study) -> dict[str, str]:
         "structure_words": _structure(study),
         "code_words": _code_words(study),
     }
+
+
+def _split(study: Study) -> str:
+    plan, unit = study.plan, study.recordings.time_unit
+    if plan.episodes:
+        held, n = study.held_out.observed.n_recordings, study.recordings.n_recordings
+        said = (
+            f"The model was fitted to {n - held} recordings; the last {held} were left out whole. "
+        )
+    else:
+        share = f"{100 * plan.fraction:.0f}\u00a0%"
+        said = f"The model was fitted to the first {share} of the time. "
+        if plan.gap > 0:
+            gap = amount(plan.gap, unit, 2)
+            said += f"The next {gap} were left out so that nothing leaks. "
+    return said + "Everything below is about the rest, which played no part in fitting or choosing."
 
 
 def _outside(study: Study) -> str:
