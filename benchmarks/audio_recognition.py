@@ -181,7 +181,7 @@ def _quantiles(values: Any) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--every", type=int, default=EVERY, help="take every n-th question")
-    parser.add_argument("--peer", type=int, default=15, help="questions for the other ways")
+    parser.add_argument("--peer", type=int, default=10, help="questions for the other ways")
     options = parser.parse_args()
     rows = heard(options.every)
     plain = [(s, r) for s, r in rows if not SPELLED.search(s.text)]

@@ -27,7 +27,7 @@ from foretell.converse.audio import (
 )
 from foretell.core.errors import MissingExtraError
 
-EVERY = 30
+EVERY = 45
 PAUSES = (0.5, 0.8, 1.2)
 SETTLE_S = 0.256  # of silence that a detector hears
 
