@@ -51,10 +51,10 @@ def test_what_a_process_says_last_is_raised(tmp_path) -> None:
     errors[0].write_text("Traceback\nControllerError: lost the others")
     errors[1].write_text('a warning\n{"kind": "DataError", "text": "uid 3 is nan"}\n')
     with pytest.raises(DataError, match="uid 3 is nan"):
-        _raise(0, errors)
+        _raise({0: 1, 1: 2}, errors)
     errors[1].write_text("")
-    with pytest.raises(ControllerError, match="Rank 0 failed: ControllerError: lost the others"):
-        _raise(0, errors)
+    with pytest.raises(ControllerError, match="Rank 1 ended with code -9: it said nothing"):
+        _raise({0: 1, 1: -9}, errors)
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,9 @@ def _listen(
         elif on_step is not None:
             on_step(Progress(**said["progress"]))
     _wait(started)
-    for rank, process in enumerate(started):
-        if process.returncode:
-            _raise(rank, errors)
+    codes = {rank: p.returncode for rank, p in enumerate(started) if p.returncode}
+    if codes:
+        _raise(codes, errors)
     if result is None:
         raise ControllerError(
             "Rank 0 ended without a result. Run the job with workers=1 to see why."
@@ -115,8 +115,8 @@ def _wait(started: list[subprocess.Popen[str]]) -> None:
             process.wait(_GRACE_S)
 
 
-def _raise(rank: int, errors: list[Path]) -> None:
-    """Raise what the first rank with an error of its own said."""
+def _raise(codes: Mapping[int, int], errors: list[Path]) -> None:
+    """Raise what the rank that failed first said, not those that then missed it."""
     texts = [path.read_text(encoding="utf-8", errors="replace").strip() for path in errors]
     for text in texts:
         try:
@@ -125,8 +125,12 @@ def _raise(rank: int, errors: list[Path]) -> None:
             continue
         if isinstance(said, dict) and said.get("kind") in _KINDS:
             raise _KINDS[said["kind"]](said["text"])
-    said_last = texts[rank].splitlines()[-1] if texts[rank] else "it said nothing"
-    raise ControllerError(f"Rank {rank} failed: {said_last}")
+    rank = min(codes, key=lambda r: ("ControllerError" in texts[r], r))
+    last = texts[rank].splitlines()[-1] if texts[rank] else "it said nothing"
+    raise ControllerError(
+        f"Rank {rank} ended with code {codes[rank]}: {last} Look at what it was doing, and go on "
+        "from the last state with resume = true."
+    )
 
 
 def _end(started: list[subprocess.Popen[str]]) -> None:
