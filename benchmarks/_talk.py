@@ -49,27 +49,35 @@ def write_notes(folder: Path) -> None:
 
 @contextmanager
 def served(*flags: str) -> Iterator[tuple[int, int, Path]]:
-    """Port and process of `foretell talk --serve` over such notes, and a folder for its records."""
+    """Port and process of a server over such notes, and the folder where it runs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_notes(folder / "notes")
-        command = [sys.executable, "-c", "from foretell.app.cli import main; main()", "talk"]
-        words = ["--notes", str(folder / "notes"), "--serve", "--port", "0", *flags]
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen([*command, *words], stderr=log, cwd=folder)
-        try:
-            port = None
-            while port is None:
-                time.sleep(0.1)
-                said = (folder / "log").read_text()
-                if process.poll() is not None:
-                    raise SystemExit(said)
-                found = re.search(r"Open http://[^:]+:(\d+)/", said)
-                port = int(found[1]) if found else None
-            yield port, process.pid, folder
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(30)
+        with started(folder, "--notes", str(folder / "notes"), *flags) as (port, pid):
+            yield port, pid, folder
+
+
+@contextmanager
+def started(folder: Path, *flags: str) -> Iterator[tuple[int, int]]:
+    """Port and process of `foretell talk --serve`, run in a folder, where its log is."""
+    command = [sys.executable, "-c", "from foretell.app.cli import main; main()", "talk"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, "--serve", "--port", "0", *flags], stderr=log, cwd=folder
+        )
+    try:
+        port = None
+        while port is None:
+            time.sleep(0.1)
+            said = (folder / "log").read_text()
+            if process.poll() is not None:
+                raise SystemExit(said)
+            found = re.search(r"Open http://[^:]+:(\d+)/", said)
+            port = int(found[1]) if found else None
+        yield port, process.pid
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
 
 
 def resident_mb(pid: int) -> float:

@@ -246,6 +246,14 @@ def test_a_spoken_question(browser: Browser, recording: Path | None) -> None:
         page.click("#open")
         page.until("document.getElementById('talk').ariaPressed === 'false'")
         assert page.problems == []
+        held = browser.page(own=True)
+        opened(held, one.url)
+        held.mouse("pressed", "#talk")
+        held.until("/changed/i.test(document.querySelector('article h2')?.textContent)", 30)
+        held.mouse("released", "#talk")
+        held.until("document.querySelector('.badge')", 30)
+        assert held.look(ANSWERS) == [NOTES["oil"] + "1"]
+        assert held.look("document.getElementById('talk').ariaPressed") == "false"
 
 
 def test_the_microphone_is_refused_or_useless(browser: Browser, running: Running) -> None:
