@@ -27,6 +27,7 @@ ESPEAK_INSTALL = "apt-get install espeak-ng"
 LONGEST = 5_000  # characters of one text
 _PIECE_S = 0.04
 _SILENT_S = 10.0
+_LOADING_S = 60.0  # Piper loads its voice first
 _SENTENCE = re.compile(r"[^.!?;:\n]+(?:[.!?;:]+(?!\s)[^.!?;:\n]+)*[.!?;:\n]*\s*")
 _UNSPEAKABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]|\[\[|\]\]")  # [[...]] are phonemes
 
@@ -141,7 +142,8 @@ class Voice:
     ) -> Iterator[Piece]:
         """Pieces of one sentence after the first `skip` samples."""
         command, rate = self._command(language)
-        stream = run_program(command, text, cancelled, silent_s=_SILENT_S)
+        silent_s = _SILENT_S if self.engine == ESPEAK else _LOADING_S
+        stream = run_program(command, text, cancelled, silent_s=silent_s)
         held = b""
         try:
             for some in stream:
