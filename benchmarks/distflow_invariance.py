@@ -18,12 +18,25 @@ from _ranks import run_ranks
 
 from foretell.core.errors import ForetellError
 from foretell.train.graph import Planner, Workflow
-from foretell.train.rl import CharTokenizer, GRPOTrainer, LanguagePolicy, Task, TinyCausalLM, join
+from foretell.train.rl import (
+    CharTokenizer,
+    GRPOTrainer,
+    LanguagePolicy,
+    Task,
+    TinyCausalLM,
+    in_threads,
+    join,
+)
 from foretell.train.rl.launch import leave
 from foretell.train.rl.objectives import group_advantages
 
 SIZES, POLICIES, SEEDS, STEPS = (1, 2, 4, 7), ("keep", "lpt_equal", "min_move"), (0, 1, 2), 20
 DIGITS = CharTokenizer("0123456789+-=")
+CONTROLS = {
+    "RankKeyed": "control: draws keyed by rank",
+    "LocalMean": "control: mean over local tokens",
+    "SplitFirst": "control: groups split before they are judged",
+}
 SUMS = [Task(f"{a}+{b}=", str(a + b)) for a in range(2, 100, 3) for b in range(1, 100, 7)]
 DIFFERENCES = [
     Task(f"{a}-{b}=", str(a - b)) for a in range(150, 999, 31) for b in range(100, 150, 9)
@@ -106,6 +119,52 @@ def held_out_worker(out: str) -> None:
     leave()
 
 
+def threads() -> None:
+    """A part of it in a quarter of a minute: ranks as threads, one seed, three steps."""
+    torch.set_num_threads(1)
+    hashes, fast, off = [], [], []
+    for size, policy, buffered in itertools.product(SIZES, POLICIES, (True, False)):
+        settings = {"exactness": "bitwise", "balance": policy, "double_buffer": buffered,
+                    "chunks": 2 if buffered else 1}  # fmt: skip
+        hashes += in_threads(
+            size, lambda g, s=settings: trained(g, GRPOTrainer, 3, **s).params_hash()
+        )[:1]
+    for size in SIZES:
+        fast.append(in_threads(size, lambda g: trained(g, GRPOTrainer, 1, lr=2e-4).get_params())[0])
+        for kind, mode in ((RankKeyed, "bitwise"), (LocalMean, "bitwise"), (SplitFirst, "fast")):
+            settings = {"exactness": mode, "balance": "lpt_equal", "lr": 2e-4}
+            found = in_threads(
+                size, lambda g, k=kind, s=settings: trained(g, k, 1, **s).get_params()
+            )
+            off.append((kind.__name__, found[0]))
+    same = sum(h == hashes[0] for h in hashes)
+    worst = max(deviation(fast[0], f) for f in fast)
+    rows = [
+        ["bitwise, three steps", len(hashes), f"{same} equal hashes",
+         "yes" if same == len(hashes) else "NO"],
+        ["fast, after one step, relative deviation", len(fast), worst,
+         "yes" if worst <= 1e-5 else "NO"],
+    ]  # fmt: skip
+    for name, told in CONTROLS.items():
+        one, *others = [weights for kind, weights in off if kind == name]
+        least = min(deviation(one, w) for w in others)
+        rows.append([f"{told}, relative deviation", len(others), least,
+                     "fails, as it must" if least > 1e-5 else "NOT SEEN"])  # fmt: skip
+    rows.append(["the planner refuses the last one", 1, planner_refuses(), planner_refuses()])
+    write_result(
+        "distflow_invariance_threads",
+        {"sizes": SIZES, "policies": POLICIES, "seeds": 1, "steps": 3},
+        {
+            "distflow-invariance-threads": {
+                "columns": ["what", "runs", "measured", "met"],
+                "rows": rows,
+                "note": "1, 2, 4 and 7 ranks as threads of one process, three policies, with two "
+                "buffers and chunks or without, one seed.",
+            }
+        },
+    )
+
+
 def deviation(a, b) -> float:
     x, y = np.array(a), np.array(b)
     return float(np.linalg.norm(x - y) / np.linalg.norm(x))
@@ -148,11 +207,7 @@ def main() -> None:
     )
     rows.append(["fast, after one step, relative deviation", len(SIZES) * 9, worst,
                  "yes" if worst <= 1e-5 else "NO"])  # fmt: skip
-    for name, told in (
-        ("RankKeyed", "control: draws keyed by rank"),
-        ("LocalMean", "control: mean over local tokens"),
-        ("SplitFirst", "control: groups split before they are judged"),
-    ):
+    for name, told in CONTROLS.items():
         off = [deviation(found[1]["controls"][name], found[s]["controls"][name]) for s in SIZES[1:]]
         rows.append([f"{told}, relative deviation", len(off), float(min(off)),
                      "fails, as it must" if min(off) > 1e-5 else "NOT SEEN"])  # fmt: skip
@@ -178,5 +233,7 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
         held_out_worker(sys.argv[2]) if sys.argv[3:] else worker(sys.argv[2])
+    elif sys.argv[1:] == ["threads"]:
+        threads()
     else:
         main()

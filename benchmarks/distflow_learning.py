@@ -18,7 +18,7 @@ from scipy import stats
 
 from foretell.train.rl import GRPOTrainer, LanguagePolicy, exact_match
 
-SEEDS, WARM, ITERATIONS, LOOK = 5, 700, 60, 20
+SEEDS, WARM, ITERATIONS, LOOK = 2, 700, 60, 20
 PROMPTS, SAMPLES, UPDATES, LR, LONGEST = 32, 8, 2, 5e-4, 4
 
 
