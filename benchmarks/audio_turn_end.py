@@ -32,7 +32,7 @@ from foretell.converse.audio import (
 )
 from foretell.converse.audio.weights import JOE
 
-EVERY = 60
+EVERY = 100
 PAUSES = (0.5, 0.8, 1.2)
 SETTLE_S = 0.256  # of silence that a detector hears
 

@@ -7,6 +7,8 @@ looks at the first 3 s or 80 characters and always answers. All rules of a split
 """
 
 import hashlib
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -135,7 +137,21 @@ def _cell(values: Any) -> Any:
     return float(values[0]) if len(values) == 1 else shown(median_interval(values))
 
 
+def warm() -> None:
+    """Encode all sounds in a process of its own: the encoder does not survive a fork."""
+    encoder, sounds, _, _ = turns("Whisper encoder")
+    usual = ConvexLanguageDetector(encoder=encoder)
+    usual.encoder_ = encoder
+    usual._set_windows()
+    for sound in sounds:
+        looks(sound, encoder, usual.windows_)
+    encoder.save()
+
+
 def main() -> None:
+    if "--warm" in sys.argv:
+        return warm()
+    subprocess.run([sys.executable, __file__, "--warm"], check=True, timeout=3600)
     jobs = [{"features": f, "seed": s} for f in FEATURES for s in range(SPLITS)]
     results = run_jobs("cld_streaming", split, jobs, WORKERS)
     rows = []
