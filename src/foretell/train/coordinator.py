@@ -5,8 +5,8 @@ what they have (uid and length, 12 bytes a row), each works out the same plan fo
 go directly from the rank that has them to the one that gets them, packed. Where nothing changes,
 the object itself is handed on.
 
-    header     error flag, signature, then columns, uids and lengths of up to about 150 rows, in
-               one round of 2 kB a rank; more rows take a second round, 12 bytes a row
+    header     error flag, signature, columns, (uid, length) of about 150 rows: one round, 2 kB
+    metadata   of more rows: a second round, 12 bytes a row
     rows       from owner to owner, what moves, once
 
 The header is also where ranks notice that they disagree: an error on one rank, or a rank that is
