@@ -64,6 +64,24 @@ def test_the_networks_without_torch_are_those_of_torch():
         assert np.allclose(mine[1], logits.numpy(), atol=1e-5)
 
 
+def test_the_decoder_with_fewer_heads_pulls_on_the_latent_space_with_a_tenth():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from foretell.dynamics.hybrid.latent_model import Shape
+    from foretell.dynamics.hybrid.modules import Decoder
+
+    shared = Decoder(Shape(2, 5, 0, 8, 2, (1, 3)))
+    alone = Decoder(Shape(2, 5, 0, 8, 2, (1,)))
+    last = alone.network.layers[-1]
+    with torch.no_grad():  # the same network with the first of its two decoders only
+        for own, theirs in zip(alone.parameters(), shared.parameters(), strict=True):
+            own.copy_(theirs[: len(own)])
+    z = torch.randn(4, 5, requires_grad=True)
+    (full,) = torch.autograd.grad(alone(z)[0][0].pow(2).sum(), z)
+    (part,) = torch.autograd.grad(shared(z)[0][0].pow(2).sum(), z)
+    torch.testing.assert_close(part, 0.1 * full)
+    assert len(last.weight) == 2
+
+
 @pytest.mark.parametrize("activation", ["silu", "sin_last"])
 def test_the_velocity_of_an_encoded_state_is_a_difference_quotient(activation):
     torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -419,5 +419,6 @@ class StochasticLifting(LabelTraining):
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         super()._restore(arrays, facts)
         self.temperature_ = arrays["temperature"]
-        self.scale_coefficients_ = arrays["scale_coefficients"]
+        one_width = np.zeros((len(self.temperature_), 1))  # of models kept by earlier versions
+        self.scale_coefficients_ = arrays.get("scale_coefficients", one_width)
         self.interpolation_ = arrays["interpolation"]
