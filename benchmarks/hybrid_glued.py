@@ -28,8 +28,8 @@ from foretell.dynamics.hybrid import (
 )
 
 STEPS = 100
-BATCH, UPDATES = 32, 300
-SEEDS = {"torus": 3, "ball": 3, "klein": 1, "ball, held out": 1}  # 45 CPU-s a seed and system
+BATCH, UPDATES = 32, 450
+SEEDS = {"torus": 1, "ball": 1}  # "klein" and "ball, held out" can be added; 65 CPU-s each
 LATENT_SEEDS = 1  # of the latent ODE
 LEARNERS = ("neural ODE", "latent ODE", "ours")
 LOOPS = {"torus": (2, 2), "klein": (2, 1)}
