@@ -167,7 +167,7 @@ def threads() -> None:
 
 
 def deviation(a, b) -> float:
-    x, y = np.array(a), np.array(b)
+    x, y = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     return float(np.linalg.norm(x - y) / np.linalg.norm(x))
 
 
