@@ -135,7 +135,8 @@ class WhisperRecogniser:
         if len(samples) < 400:
             return np.empty((0, 1))
         encoded = self._model.encode(self._view(log_mel(samples, bands=self._model.n_mels)[None]))
-        return np.asarray(encoded, dtype=np.float64)[0]
+        rows: NDArray[np.float64] = np.asarray(encoded, dtype=np.float64)[0]
+        return rows
 
     @property
     def fingerprint(self) -> str:
@@ -251,7 +252,8 @@ class WhisperEncoder:
 
     def __call__(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows of 20 ms of the sound, (rows, d)."""
-        return self._recogniser.encode(samples[: round(LONGEST_S * RATE)].astype(np.float32))
+        heard = samples[: round(LONGEST_S * RATE)].astype(np.float32)
+        return self._recogniser.encode(heard)
 
     def __repr__(self) -> str:
         return f"WhisperEncoder({self.name!r})"
