@@ -24,7 +24,7 @@ LEVEL, DELTA, DRAWS = 0.1, 0.1, 250
 
 @pytest.fixture(scope="module")
 def law():
-    made = shipped_calibration(vectors=False)
+    made = shipped_calibration(vectors=True)
     doubts, wrong = np.array(made.doubts), np.array(made.wrong)
     turned = np.random.default_rng(0).random(len(wrong)) < 0.04
     return doubts, wrong | turned

@@ -76,7 +76,7 @@ class Gate:
         confidence : float
             Probability over the calibration questions that the promise holds.
         cautious : bool
-            Never accept a doubt above the level, as where the questions may be of another kind.
+            Never accept a doubt above twice the level, as where the questions may be of another kind.
         """
         from foretell.trust import SelectiveThreshold  # with scikit-learn, which takes time
 
@@ -84,7 +84,7 @@ class Gate:
             alpha=level,
             guarantee="pac",
             delta=round(1 - confidence, 12),
-            test_at=steps(level)[:1] if cautious else steps(level),
+            test_at=[min(2 * level, _HIGHEST)] if cautious else steps(level),
             score=SCORE,
         )
         with warnings.catch_warnings():
