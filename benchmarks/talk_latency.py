@@ -28,7 +28,7 @@ from foretell.converse import Conversation, run_conversation
 from foretell.converse.lookup import Timing
 from foretell.core.timeline import Event, Timeline
 
-COUNT = 24  # questions in CPU time
+COUNT = 40  # questions in CPU time
 PACES: dict[str, float | None] = {"typed, 2 words a second": 2.0, "pasted": None}
 
 
