@@ -72,9 +72,10 @@ class Assistant:
     --------
     >>> from foretell.app.talk.calibration import example_folder
     >>> notes = example_folder() / "notes"
-    >>> answer = build_assistant(model=None, notes=notes, vectors=False).ask("Who built W3?")
-    >>> answer.decision.action, answer.statements[0].sources[0].place
-    ('accept', 'wind_turbine.md:3-4')
+    >>> assistant = build_assistant(model=None, notes=notes, vectors=False)
+    >>> answer = assistant.ask("When does the inlet valve shut?")
+    >>> answer.decision.action, answer.statements[0].sources[0].file
+    ('accept', 'tank_farm.md')
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class Gate:
         confidence : float
             Probability over the calibration questions that the promise holds.
         cautious : bool
-            Never accept a doubt above twice the level, as where the questions may be of another kind.
+            Never accept a doubt above twice the level: the questions may be of another kind.
         """
         from foretell.trust import SelectiveThreshold  # with scikit-learn, which takes time
 
