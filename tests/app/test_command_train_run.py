@@ -31,8 +31,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_worker_is_killed_and_the_answer_is_yes(here: Path) -> None:
     code, said, told = call(
-        "job.toml", "--workers", 3, "--survive", 2, "--verify",
-        "--inject", "kill:1@6,kill:0@12/reduce",
+        "job.toml",
+        "--workers",
+        3,
+        "--survive",
+        2,
+        "--verify",
+        "--inject",
+        "kill:1@6,kill:0@12/reduce",
     )
     assert code == 0, told
     assert "identical to the failure-free run: yes (20 committed states)" in said
