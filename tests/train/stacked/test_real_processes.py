@@ -186,3 +186,18 @@ def test_when_the_parent_dies_the_workers_stop_with_a_checkpoint(tmp_path: Path)
     while time.monotonic() < end and not list(tmp_path.glob("checkpoints/step-*/model.json")):
         time.sleep(0.05)
     assert list(tmp_path.glob("checkpoints/step-*/model.json"))
+
+
+def test_a_worker_that_nobody_supervises_ends_even_where_it_is_stuck() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import socket, time\n"
+        "from foretell.train.stacked.worker import Worker, WorkerSpec\n"
+        "ours, theirs = socket.socketpair()\n"
+        "Worker(WorkerSpec(channel_fd=theirs.detach(), orphan_s=0.2))\n"
+        "ours.close()\n"
+        "time.sleep(60)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 1

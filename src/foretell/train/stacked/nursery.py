@@ -137,7 +137,10 @@ def main() -> None:
     parent = socket.socket(fileno=int(sys.argv[1]))
     first = b""
     while not first.endswith(b"\n"):
-        first += parent.recv(1)
+        byte = parent.recv(1)
+        if not byte:
+            return
+        first += byte
     prepare(WorkerSpec(**json.loads(first)))
     children: set[int] = set()
     while True:
@@ -150,7 +153,10 @@ def main() -> None:
             os._exit(0)
         size, text = int.from_bytes(head, "big"), b""
         while len(text) < size:
-            text += parent.recv(size - len(text))
+            more = parent.recv(size - len(text))
+            if not more:
+                os._exit(0)
+            text += more
         pid = _fork(json.loads(text), fds, parent) if _can_fork() else 0
         for fd in fds:
             os.close(fd)

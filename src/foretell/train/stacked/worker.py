@@ -67,6 +67,7 @@ class WorkerSpec:
     stuck_s: float = 300.0
     start_s: float = 60.0
     patience_s: float = 60.0
+    orphan_s: float = 60.0
     checkpoint_s: float = 60.0
     checkpoint_steps: int | None = None
     folder: str | None = None
@@ -317,7 +318,7 @@ class Worker:
         )
 
     def _listen(self) -> None:
-        """Orders of the supervisor; when it is gone, stop at the next step."""
+        """Orders of the supervisor; when it is gone, stop at the next step, or in bounded time."""
         assert self._channel is not None
         rest = b""
         while True:
@@ -327,6 +328,7 @@ class Worker:
                 data = b""
             if not data:
                 self._ask_to_stop()
+                _exit_after(self.spec.orphan_s)
                 return
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
@@ -343,6 +345,13 @@ class Worker:
         self._stop = True
         if self.loop is not None:
             self.loop.stop_wanted = True
+
+
+def _exit_after(seconds: float) -> None:
+    """End the process if it is still there then: nobody is left who would end it."""
+    timer = threading.Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
 
 
 _CURRENT: list[Worker] = []
