@@ -74,6 +74,20 @@ def test_the_last_of_two_goes_on_and_a_new_worker_heals() -> None:
     assert any(e["event"] == "healed" and e["life"] == 1 for e in seen)
 
 
+@pytest.mark.slow
+def test_the_same_over_gloo() -> None:
+    """One dies in the sum; its replacement, and one that was cut off, heal and join again."""
+    pytest.importorskip("torch", reason="needs the extra learn")
+    seen: list[dict[str, Any]] = []
+    outcome = train(
+        "kill:1@5/reduce,cut:2@8", n=4, survive=2, replace_dead=True, backend="gloo",
+        arguments={"pause": 0.06}, fence_s=None, fault_s=3.0,
+        on_event=lambda event, members: seen.append(event),
+    )  # fmt: skip
+    assert_same(outcome)
+    assert any(e["event"] == "healed" and e["worker"] == 1 and e["life"] == 1 for e in seen)
+
+
 def test_a_hang_is_left_behind_and_one_that_was_cut_off_commits_nothing_alone() -> None:
     seen: list[dict[str, Any]] = []
     outcome = train(

@@ -2,8 +2,9 @@
 
 Every worker keeps a small store server from its start; the members of a view meet at the store of
 their leader. Gloo notices a death only where it was reading from the dead, and waits for its
-time-out elsewhere, so the wait is broken off as soon as the links say that the view is over. What
-was broken off keeps its memory until gloo lets go of it.
+time-out elsewhere, so the wait is broken off as soon as the links say that the view is over; its
+memory is then not used again. States are sent over plain sockets: gloo's own sends cannot be broken
+off.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import datetime
 import time
 from typing import Any
 
-import numpy as np
-
 from foretell.core import MissingExtraError
 from foretell.train.stacked.collective import Buffer, Point, ViewLostError, no_fault
 from foretell.train.stacked.links import Links
 from foretell.train.stacked.membership import View
+from foretell.train.stacked.sockets import SocketCollective
 
 try:
     import torch
@@ -45,7 +45,9 @@ class GlooCollective:
 
     def __init__(self, links: Links, host: str = "127.0.0.1", point: Point = no_fault) -> None:
         self._links, self._host, self._point = links, host, point
+        # Others may compute for long; that they are dead, the links know much earlier.
         self._span = datetime.timedelta(seconds=links.timeout_s)
+        self._longest = datetime.timedelta(seconds=links.stuck_s)
         self._store = dist.TCPStore(
             host, 0, is_master=True, wait_for_workers=False, timeout=self._span
         )
@@ -54,7 +56,8 @@ class GlooCollective:
         self._view: View | None = None
         self._ranks: dict[int, int] = {}
         self._room: torch.Tensor | None = None
-        self._lost: list[Any] = []  # groups and buffers that gloo may still be using
+        self._broken = False  # whether a sum was left behind
+        self._pairs = SocketCollective(links)
 
     def open(self, view: View) -> None:
         """A process group of the members."""
@@ -64,6 +67,8 @@ class GlooCollective:
         try:
             if len(view.ids) > 1:
                 self._group = self._new_group(view)
+            if view.stale:
+                self._pairs.open(view)
         except (RuntimeError, KeyError) as error:
             raise ViewLostError(str(error).splitlines()[0]) from error
 
@@ -78,7 +83,9 @@ class GlooCollective:
         options._timeout = self._span
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=self._host)]
         name = dist.PrefixStore(f"view-{view.epoch}", store)
-        return dist.ProcessGroupGloo(name, self._ranks[me], len(view.ids), options)
+        group = dist.ProcessGroupGloo(name, self._ranks[me], len(view.ids), options)
+        group._set_default_timeout(self._longest)
+        return group
 
     def all_reduce(self, buffer: Buffer) -> Buffer:
         """The sum over members."""
@@ -90,49 +97,40 @@ class GlooCollective:
         total = self._room.copy_(given)
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.SUM
-        self._wait(lambda: self._group.allreduce([total], options), total)
+        self._wait(lambda: self._group.allreduce([total], options))
         found: Buffer = total.numpy()
         return found
 
     def send(self, to: int, data: bytes) -> None:
         """Send bytes, and wait for the receipt."""
-        size = torch.tensor([len(data)], dtype=torch.int64)
-        self._wait(lambda: self._group.send([size], self._ranks[to], 1), size)
-        body = torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy())
-        self._wait(lambda: self._group.send([body], self._ranks[to], 2), body)
-        answer = torch.zeros(1, dtype=torch.uint8)
-        self._wait(lambda: self._group.recv([answer], self._ranks[to], 3), answer)
+        self._pairs.send(to, data)
 
     def receive(self, source: int) -> bytes:
         """Bytes from a member."""
-        size = torch.zeros(1, dtype=torch.int64)
-        self._wait(lambda: self._group.recv([size], self._ranks[source], 1), size)
-        body = torch.empty(int(size), dtype=torch.uint8)
-        self._wait(lambda: self._group.recv([body], self._ranks[source], 2), body)
-        answer = torch.ones(1, dtype=torch.uint8)
-        self._wait(lambda: self._group.send([answer], self._ranks[source], 3), answer)
-        return body.numpy().tobytes()
+        return self._pairs.receive(source)
 
     def close(self) -> None:
         """Let the group go."""
-        if self._group is not None:
-            self._lost = [*self._lost[-8:], (self._group, self._room)]
-            self._group, self._room = None, None
+        self._pairs.close()
+        if self._broken:  # gloo may still write there
+            self._room = None
+        self._group, self._broken = None, False
 
-    def _wait(self, begin: Any, *buffers: torch.Tensor) -> None:
+    def _wait(self, begin: Any) -> None:
         """Run an operation, and leave it behind when the view ends."""
         assert self._view is not None
+        self._broken = True
         try:
             work = begin()
             self._point("reduce")
             pause = 2e-5
             while not work.is_completed():
                 if not self._links.stands(self._view.epoch):
-                    self._lost.append((work, buffers))
                     raise ViewLostError("the view ended")
                 time.sleep(pause)
                 pause = min(1.5 * pause, _LONGEST_POLL)
                 self._links.pulse += 1
             work.wait()
+            self._broken = False
         except RuntimeError as error:
             raise ViewLostError(str(error).splitlines()[0]) from error

@@ -177,10 +177,10 @@ class Links:
             self.membership.bury(worker, incarnation, time.monotonic())
         self.wake()
 
-    def form(self) -> None:
-        """Ask for a new view."""
+    def form(self, *, calm: bool = False) -> None:
+        """Ask for a new view; calmly, when all members do so after the same sum."""
         with self.lock:
-            self.membership.form(time.monotonic())
+            self.membership.form(time.monotonic(), calm=calm)
         self.wake()
 
     def wait_view(self, patience_s: float) -> View | None:

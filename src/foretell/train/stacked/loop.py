@@ -76,7 +76,7 @@ class Meeting(Protocol):
         """In words, what a view is missing."""
         ...
 
-    def form(self) -> None:
+    def form(self, *, calm: bool = False) -> None:
         """Ask for a new view."""
         ...
 
@@ -111,7 +111,7 @@ class Unmet:
         """Nothing is missing."""
         return ""
 
-    def form(self) -> None:
+    def form(self, *, calm: bool = False) -> None:
         """Nothing changes."""
 
 
@@ -433,7 +433,7 @@ class StackedLoop:
                 "the learning rate, or look for extreme values in the data."
             )
         if found.reform:
-            self._meeting.form()
+            self._meeting.form(calm=True)
 
     def _refuse(self, found: StepSum, view: View) -> None:
         shards = int(self.task.n_shards(self.step))

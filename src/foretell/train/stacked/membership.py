@@ -148,7 +148,8 @@ class Membership:
         self._joined: dict[int, Message] = {}
         self._proposal: View | None = None
         self._acks: set[int] = set()
-        self._round, self._said = 1, -1e9
+        self._round, self._said, self._calm = 1, -1e9, False
+        self._called: float | None = None  # since when a member waits for this one, calmly
         self._since: float | None = None
 
     # ------------------------------------------------------------------ events
@@ -180,16 +181,18 @@ class Membership:
         if self.state == FORMING:
             self._try(now)
 
-    def form(self, now: float) -> None:
-        """Leave the view, and look for a new one."""
+    def form(self, now: float, *, calm: bool = False) -> None:
+        """Leave the view, and look for a new one.
+
+        ``calm`` says that all members do so after the sum that they are in: those who hear of it
+        earlier finish that sum first.
+        """
         if self.state == FORMING:
             return
-        self.state, self.admit = FORMING, False
+        self.state, self.admit, self._calm, self._called = FORMING, False, calm, None
         self._round += 1
         self._since = now
         self._proposal = None
-        keep = self.view.members if self.view else {}
-        self._joined = {p: m for p, m in self._joined.items() if p not in keep}
         self._say_join(self._peers, now)
         self._try(now)
 
@@ -197,6 +200,8 @@ class Membership:
         """Time passes."""
         if self._since is None:
             self._since = now
+        if self._called is not None and now - self._called > self.window_s:
+            self.form(now)
         if self.state == FORMING:
             if now - self._said > self.window_s / 4:
                 self._say_join(self._peers, now)
@@ -257,6 +262,7 @@ class Membership:
         return {
             "kind": "join",
             "round": self._round,
+            "calm": self._calm,
             "incarnation": s.incarnation,
             "fingerprint": s.fingerprint,
             "lineage": s.lineage,
@@ -277,9 +283,10 @@ class Membership:
                 if message["round"] <= view.rounds.get(peer, 0):
                     return
                 self._joined[peer] = message
-                self.form(now)
-                self._joined[peer] = message
-                self._try(now)
+                if message["calm"]:
+                    self._called = now if self._called is None else self._called
+                else:
+                    self.form(now)
                 return
             self._joined[peer] = message
             self.admit = set(view.members) - {peer} <= set(message["sees"])
@@ -399,7 +406,7 @@ class Membership:
 
     def _install(self, view: View) -> None:
         self.view, self.state, self._proposal = view, STABLE, None
-        self.admit = False
+        self.admit, self._called = False, None
         self._agreed = [v for v in self._agreed if v.epoch > view.epoch]
         self._joined = {p: m for p, m in self._joined.items() if p not in view.members}
 
