@@ -28,7 +28,7 @@ model = AnalogueTransition(k=15)
 if find_spec("torch") is not None:  # pip install "foretell[learn]"
     from foretell.dynamics.lifting import StochasticLifting
 
-    model = StochasticLifting(label_dim=32, width=64, max_steps=800, lr=3e-3, random_state=0)
+    model = StochasticLifting(label_dim=32, width=64, max_steps=400, lr=3e-3, random_state=0)
 model.fit(train)
 print(model)
 

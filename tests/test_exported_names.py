@@ -28,6 +28,8 @@ LAZY = (
     "foretell.train.plan",
     "foretell.train.rl",
     "foretell.train.stacked",
+    "foretell.trust",
+    "foretell.trust.selective",
 )
 
 

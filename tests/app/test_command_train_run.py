@@ -97,7 +97,7 @@ def test_a_learner_is_trained_and_kept(here: Path) -> None:
     table = np.column_stack([t, np.sin(t), np.cos(t)])
     np.savetxt(here / "pump.csv", table, delimiter=",", header="t,x,y", comments="")
     (here / "pump.toml").write_text(
-        'kind = "learner"\nfile = "pump.csv"\ntime = "t"\nsteps = 60\n'
+        'kind = "learner"\nlearner = "alrnn"\nfile = "pump.csv"\ntime = "t"\nsteps = 30\n'
         "[settings]\nlatent_dim = 4\nn_relu = 1\nsequence_length = 40\n"
     )
     code, said, told = call("pump.toml", "--workers", 2, "--inject", "kill:1@9", "--verify")

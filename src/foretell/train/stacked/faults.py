@@ -99,6 +99,10 @@ def parse_faults(text: str, n_workers: int) -> list[Fault]:
     return faults
 
 
+def _nothing(_: object) -> None:
+    pass
+
+
 @dataclass
 class FaultInjector:
     """Carries out the faults of this worker, each once.
@@ -117,8 +121,8 @@ class FaultInjector:
 
     faults: Iterable[Fault] = ()
     seconds: float = 8.0
-    report: Callable[[dict[str, Any]], None] = lambda event: None
-    cut: Callable[[bool], None] = lambda off: None
+    report: Callable[[dict[str, Any]], None] = field(default_factory=lambda: _nothing)
+    cut: Callable[[bool], None] = field(default_factory=lambda: _nothing)
     step: int = 0
     _left: list[Fault] = field(init=False, default_factory=list)
 

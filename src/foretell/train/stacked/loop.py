@@ -165,7 +165,7 @@ class StackedLoop:
     >>> loop = StackedLoop(Parabola(), StackPlacement(1, 1))
     >>> loop.run(100)
     >>> loop
-    StackedLoop(step 100, worker 0 of 1, loss 2.25)
+    StackedLoop(step 100, worker 0 of 1, loss 0.324)
     """
 
     def __init__(
