@@ -132,7 +132,7 @@ def reward(task: Task, outcome: tuple[Question, int]) -> float:
     return question.worth(at)
 
 
-def trained(train: list[Question], group: Any = None, steps: int = 60) -> tuple[LookOrWait, str]:
+def trained(train: list[Question], group: Any = None, steps: int = 40) -> tuple[LookOrWait, str]:
     policy = LookOrWait(train)
     trainer = GRPOTrainer(
         policy, reward, group=group, group_size=8, prompts_per_step=16, lr=2e-2, kl_coef=0.0,
