@@ -127,7 +127,7 @@ class Cutter:
     """Namespaces for the workers behind two bridges, and what is taken down in between."""
 
     def __init__(self, k: int, kind: str, text: str) -> None:
-        self.k, self.kind, self.tag = k, kind, f"f{os.getpid() % 10000}"
+        self.k, self.kind, self.tag = k, kind, f"f{k}p{os.getpid() % 1000}"
         self.hosts = [f"10.77.{k}.{w + 1}" for w in range(N)]
         workers, _, step = text.rpartition("@")
         self.step = int(step)

@@ -57,6 +57,7 @@ class GlooCollective:
         self._ranks: dict[int, int] = {}
         self._room: torch.Tensor | None = None
         self._broken = False  # whether a sum was left behind
+        self._left: list[Any] = []  # groups with such a sum
         self._pairs = SocketCollective(links)
 
     def open(self, view: View) -> None:
@@ -126,6 +127,8 @@ class GlooCollective:
             pause = 2e-5
             while not work.is_completed():
                 if not self._links.stands(self._view.epoch):
+                    # Its end would wait for the sum, and that for a worker that hangs.
+                    self._left.append((self._group, work))
                     raise ViewLostError("the view ended")
                 time.sleep(pause)
                 pause = min(1.5 * pause, _LONGEST_POLL)
