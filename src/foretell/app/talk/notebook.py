@@ -85,7 +85,7 @@ class Notebook:
         texts = {id: note.embedded for id, (_, note) in self._notes.items()}
         self._words = BM25(texts, b=SLOPE)
         self._library = library
-        self._lock = threading.Lock()
+        self._lock, self._ahead = threading.Lock(), threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self.names = frozenset(file for file, _ in self._notes.values())
         self.files = len(self.names)
@@ -175,7 +175,8 @@ class Notebook:
     def fetch(self, id: str) -> str:
         """The text of a passage, its sentences embedded."""
         source = self.source(id)
-        self.vectors(source)
+        with self._ahead:  # one at a time, so that answers find a core
+            self.vectors(source)
         return source.text
 
     def idf(self, term: str) -> float:
@@ -214,22 +215,22 @@ class Notebook:
             return None
         with self._lock:
             there = self._vectors.get(source.id)
-            if there is None:
-                texts = [sentence.text for sentence in sentences(source)]
-                there = self.model.encode(texts) if texts else np.zeros((0, 1), np.float32)
-                self._vectors[source.id] = there
-                if len(self._vectors) > _KEPT:
-                    self._vectors.popitem(last=False)
-            else:
+            if there is not None:
                 self._vectors.move_to_end(source.id)
+                return there
+        texts = [sentence.text for sentence in sentences(source)]
+        there = self.model.encode(texts) if texts else np.zeros((0, 1), np.float32)
+        with self._lock:
+            self._vectors[source.id] = there
+            if len(self._vectors) > _KEPT:
+                self._vectors.popitem(last=False)
         return there
 
     def question_vector(self, question: str) -> Vectors | None:
         """The unit vector of a question; None without a model."""
         if self.model is None:
             return None
-        with self._lock:
-            return np.asarray(self.model.encode([question])[0])
+        return np.asarray(self.model.encode([question])[0])
 
     def close(self) -> None:
         """Let go of the index."""
@@ -239,8 +240,8 @@ class Notebook:
     def _near(self, text: str, k: int) -> Hits:
         assert self._library is not None
         assert self.model is not None
+        q = self.model.encode([text])
         with self._lock:
-            q = self.model.encode([text])
             found = self._library.index.search(q, k=k, budget=k, rerank=True)
         pairs = zip(found.ids[0], found.cosines[0], strict=True)
         return [(str(i), float(cosine)) for i, cosine in pairs if str(i) in self._notes]
