@@ -29,6 +29,7 @@ Vectors = NDArray[np.float32]
 Note = tuple[str, Passage]  # file and passage
 
 MOST = 200_000  # passages that are searched in memory
+_PATIENCE_S = 0.2  # that reading ahead waits for its turn
 _KEPT = 2000  # passages whose sentences stay embedded
 _POOL = 30  # passages of each order that are merged
 _SCORED = 200  # passages whose score by words is told
@@ -173,10 +174,14 @@ class Notebook:
         return dict(self._words.search(query, min(_SCORED, len(self))))
 
     def fetch(self, id: str) -> str:
-        """The text of a passage, its sentences embedded."""
+        """The text of a passage, its sentences embedded unless others are before it."""
         source = self.source(id)
-        with self._ahead:  # one at a time, so that answers find a core
-            self.vectors(source)
+        # One at a time, so that answers find a core; where many ask, the answer embeds for itself.
+        if self._ahead.acquire(timeout=_PATIENCE_S):
+            try:
+                self.vectors(source)
+            finally:
+                self._ahead.release()
         return source.text
 
     def idf(self, term: str) -> float:
