@@ -10,6 +10,7 @@ def main() -> None:
         gc.disable()  # nothing that an import makes is garbage; looking for it takes time
         from foretell.app.commands import app
 
+        gc.freeze()  # nor is it looked for at the end
         gc.enable()
         app()
     except KeyboardInterrupt:
