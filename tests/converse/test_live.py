@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from foretell.converse.lookup import BM25, EveryChange, StreamingLookup, Tool, tool
+from foretell.converse.lookup.live import better_query
 from foretell.core import DataError
 from tests.converse.corpus import NOTES
 
@@ -130,3 +131,21 @@ def test_rewriting_by_a_function_and_its_failure():
 
     assert asyncio.run(ask(rewrite))["ids"][0] == "water"
     assert asyncio.run(ask(fails))["ids"][0] == "curie"
+
+
+def test_a_cancellation_beside_a_result_is_not_swallowed():
+    async def both_at_once():
+        asked = asyncio.get_running_loop().create_future()
+
+        async def rewrite(text):
+            return await asked
+
+        task = asyncio.create_task(better_query(rewrite, QUESTION, 5.0))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        asked.set_result("radium")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(both_at_once())

@@ -147,7 +147,8 @@ class LiveTurn:
     async def _work(self, out: Event, cancelled: threading.Event) -> None:
         job, seconds = out["job"], patience(self._plan, out)
         try:
-            value = await asyncio.wait_for(perform(self._plan, out, cancelled), seconds)
+            async with asyncio.timeout(seconds):
+                value = await perform(self._plan, out, cancelled)
             self._report("work_done", {"job": job, "value": value})
         except TimeoutError:
             cancelled.set()
@@ -206,7 +207,8 @@ async def better_query(
 ) -> Query:
     """Ask for a better query; the plain one serves where that fails."""
     try:
-        found = await asyncio.wait_for(_run(lambda: rewrite(text), rewrite, pool), seconds)
+        async with asyncio.timeout(seconds):
+            found = await _run(lambda: rewrite(text), rewrite, pool)
         return text_query(str(found)) or text_query(text)
     except Exception:
         return text_query(text)
