@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _common import CACHE
 from _texts import glosses
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -47,13 +48,33 @@ def write_notes(folder: Path) -> None:
         (folder / f"glosses-{n}.md").write_text(f"# Glosses {n}\n\n" + "\n".join(lines))
 
 
+def index() -> Path:
+    """An index of the same notes whose passages were read once; made where it is missing."""
+    from foretell.app.talk.notebook import Notebook
+
+    folder = CACHE / "talk_index"
+    if not (folder / "notes").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_notes(folder / "notes")
+    made = [sys.executable, "-c", "from foretell.app.cli import main; main()", "find", "build"]
+    subprocess.run([*made, str(folder / "index"), "--notes", str(folder / "notes")], check=True)
+    book = Notebook.open(folder / "index")
+    book.read_ahead()
+    while book.read() < len(book):
+        time.sleep(1.0)
+    book.close()
+    return folder / "index"
+
+
 @contextmanager
-def served(*flags: str) -> Iterator[tuple[int, int, Path]]:
+def served(*flags: str, notes: Path | None = None) -> Iterator[tuple[int, int, Path]]:
     """Port and process of a server over such notes, and the folder where it runs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_notes(folder / "notes")
-        with started(folder, "--notes", str(folder / "notes"), *flags) as (port, pid):
+        if notes is None:
+            notes = folder / "notes"
+            write_notes(notes)
+        with started(folder, "--notes", str(notes), *flags) as (port, pid):
             yield port, pid, folder
 
 

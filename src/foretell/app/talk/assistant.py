@@ -161,13 +161,13 @@ class Assistant:
         found = self.look_up(question) if passages is None else list(passages)
         scores = self.notebook.scores(text_query(question))
         found = [replace(source, score=scores.get(source.id, 0.0)) for source in found]
-        vectors = [self.notebook.vectors(source) for source in found]
+        vectors = self.notebook.vectors(found) if self.reader.meaning else None
         reading = self.reader.read(
             question,
             found,
             idf=self.notebook.idf,
             question_vector=self.notebook.question_vector(question),
-            vectors=[v for v in vectors if v is not None] if self.reader.meaning else None,
+            vectors=vectors,
         )
         quotes = tuple(
             Statement(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from foretell.core.clock import Clock, MonotonicClock
@@ -86,14 +87,14 @@ class Metrics:
         self.counts["answers"] += 1
         self.waits.append(seconds)
 
-    def text(self, sessions: int) -> str:
-        """All of it.
+    def text(self, gauges: Mapping[str, float]) -> str:
+        """All of it, after what is the case now.
 
         Examples
         --------
         >>> metrics = Metrics()
         >>> metrics.answered(0.2)
-        >>> print(metrics.text(sessions=1))
+        >>> print(metrics.text({"sessions": 1}))
         # TYPE foretell_sessions gauge
         foretell_sessions 1
         # TYPE foretell_answers_total counter
@@ -103,7 +104,9 @@ class Metrics:
         foretell_answer_seconds{quantile="0.95"} 0.2000
         <BLANKLINE>
         """
-        lines = ["# TYPE foretell_sessions gauge", f"foretell_sessions {sessions}"]
+        lines = []
+        for name, value in gauges.items():
+            lines += [f"# TYPE foretell_{name} gauge", f"foretell_{name} {value:g}"]
         for name, count in sorted(self.counts.items()):
             lines.append(f"# TYPE foretell_{name}_total counter")
             lines.append(f"foretell_{name}_total {count}")

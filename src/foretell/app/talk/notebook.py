@@ -2,35 +2,34 @@
 
 A folder is read at once and searched by words. An index (``foretell find build``) is searched by
 words and by meaning, and both orders are merged. Whichever it is, fetching a passage embeds its
-sentences, which is the slow part of an answer and so is done while the question is still asked.
+sentences, which is the slow part of an answer and so is done while the question is still asked, or
+before anybody asks (`Shelf`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foretell.app.notes.files import Skipped, UnusableFile, cut, list_folder, read
 from foretell.app.notes.library import DATABASE, Library
 from foretell.app.notes.passages import Passage
-from foretell.converse.answer import SentenceModel, Source, sentences
+from foretell.app.talk.shelf import STORE, Shelf, Vectors
+from foretell.converse.answer import SentenceModel, Source
 from foretell.converse.lookup.bm25 import BM25
 from foretell.converse.lookup.query import Query
 from foretell.converse.lookup.retriever import Hits
 from foretell.core.errors import DataError, MissingExtraError
 
-Vectors = NDArray[np.float32]
 Note = tuple[str, Passage]  # file and passage
 
 MOST = 200_000  # passages that are searched in memory
-_PATIENCE_S = 0.2  # that reading ahead waits for its turn
-_KEPT = 2000  # passages whose sentences stay embedded
+_QUESTIONS = 2000  # whose vectors stay
 _POOL = 30  # passages of each order that are merged
 _SCORED = 200  # passages whose score by words is told
 _TO_TOP = 10.0  # how much the first places count when two orders are merged
@@ -86,8 +85,9 @@ class Notebook:
         texts = {id: note.embedded for id, (_, note) in self._notes.items()}
         self._words = BM25(texts, b=SLOPE)
         self._library = library
-        self._lock, self._ahead = threading.Lock(), threading.Lock()
-        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+        self._lock = threading.Lock()
+        self.shelf = None if model is None else _shelf(model, library)
+        self.question_vector = lru_cache(maxsize=_QUESTIONS)(self._question_vector)
         self.names = frozenset(file for file, _ in self._notes.values())
         self.files = len(self.names)
 
@@ -176,13 +176,18 @@ class Notebook:
     def fetch(self, id: str) -> str:
         """The text of a passage, its sentences embedded unless others are before it."""
         source = self.source(id)
-        # One at a time, so that answers find a core; where many ask, the answer embeds for itself.
-        if self._ahead.acquire(timeout=_PATIENCE_S):
-            try:
-                self.vectors(source)
-            finally:
-                self._ahead.release()
+        if self.shelf is not None:
+            self.shelf.prepare(source)
         return source.text
+
+    def read_ahead(self) -> None:
+        """Embed the sentences of all passages in the background, while nobody asks anything."""
+        if self.shelf is not None:
+            self.shelf.read(self._sources, len(self))
+
+    def read(self) -> int:
+        """How many passages have their sentences embedded; all where no model does that."""
+        return len(self) if self.shelf is None else len(self.shelf)
 
     def idf(self, term: str) -> float:
         """How rare a term is; 0 for one that no passage has."""
@@ -214,40 +219,32 @@ class Notebook:
             score=score,
         )
 
-    def vectors(self, source: Source) -> Vectors | None:
-        """Unit vectors of the sentences of a passage, kept; None without a model."""
-        if self.model is None:
-            return None
-        with self._lock:
-            there = self._vectors.get(source.id)
-            if there is not None:
-                self._vectors.move_to_end(source.id)
-                return there
-        texts = [sentence.text for sentence in sentences(source)]
-        there = self.model.encode(texts) if texts else np.zeros((0, 1), np.float32)
-        with self._lock:
-            self._vectors[source.id] = there
-            if len(self._vectors) > _KEPT:
-                self._vectors.popitem(last=False)
-        return there
+    def vectors(self, sources: Sequence[Source]) -> list[Vectors] | None:
+        """Unit vectors of the sentences of passages, kept; None without a model."""
+        return None if self.shelf is None else self.shelf.take(sources)
 
-    def question_vector(self, question: str) -> Vectors | None:
-        """The unit vector of a question; None without a model."""
+    def _question_vector(self, question: str) -> Vectors | None:
+        """The unit vector of a question, kept; None without a model."""
         if self.model is None:
             return None
         return np.asarray(self.model.encode([question])[0])
 
+    def _sources(self) -> Iterator[Source]:
+        return map(self.source, list(self._notes))
+
     def close(self) -> None:
         """Let go of the index."""
+        if self.shelf is not None:
+            self.shelf.close()
         if self._library is not None:
             self._library.close()
 
     def _near(self, text: str, k: int) -> Hits:
         assert self._library is not None
-        assert self.model is not None
-        q = self.model.encode([text])
+        q = self.question_vector(text)
+        assert q is not None
         with self._lock:
-            found = self._library.index.search(q, k=k, budget=k, rerank=True)
+            found = self._library.index.search(q[None], k=k, budget=k, rerank=True)
         pairs = zip(found.ids[0], found.cosines[0], strict=True)
         return [(str(i), float(cosine)) for i, cosine in pairs if str(i) in self._notes]
 
@@ -269,6 +266,12 @@ def merged(*orders: Hits) -> Hits:
         for place, (id, _) in enumerate(hits):
             worth[id] = worth.get(id, 0.0) + 1 / (_TO_TOP + place)
     return sorted(worth.items(), key=lambda pair: -pair[1])
+
+
+def _shelf(model: SentenceModel, library: Library | None) -> Shelf:
+    if library is None:
+        return Shelf(model)
+    return Shelf(model, store=library.folder / STORE, name=library.fact("model"))
 
 
 def _model() -> SentenceModel | None:

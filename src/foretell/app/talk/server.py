@@ -74,6 +74,8 @@ class Service:
     limits : ServerLimits
     each : Limits
         Of one conversation.
+    gauges : mapping of str to callable
+        More numbers for `/metrics`.
     """
 
     assistant: Answers
@@ -85,6 +87,7 @@ class Service:
     manners: Manners | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
     each: Limits = field(default_factory=Limits)
+    gauges: Mapping[str, Callable[[], float]] = field(default_factory=dict)
 
 
 def make_app(service: Service) -> FastAPI:
@@ -138,7 +141,8 @@ def make_app(service: Service) -> FastAPI:
 
     @app.get("/metrics")
     async def measured() -> PlainTextResponse:
-        return PlainTextResponse(metrics.text(len(sessions)))
+        gauges = {"sessions": len(sessions)} | {name: of() for name, of in service.gauges.items()}
+        return PlainTextResponse(metrics.text(gauges))
 
     @app.get("/source/{id}")
     async def source(id: str) -> Response:

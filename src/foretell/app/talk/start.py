@@ -69,6 +69,7 @@ def run(request: TalkRequest) -> None:
     if assistant.certificate is not None:
         typer.echo(promise(assistant.certificate), err=True)
     record = None if request.record is None else recorders(request.record)
+    assistant.notebook.read_ahead()
     try:
         if request.serve:
             _serve(request, assistant, record)
@@ -154,6 +155,10 @@ def _serve(request: TalkRequest, assistant: Any, record: Callable[[], Listener] 
         voice=sound.voice,
         manners=sound.manners,
         record=record,
+        gauges={
+            "passages": lambda: len(assistant.notebook),
+            "passages_read": assistant.notebook.read,
+        },
     )
     asyncio.run(serve(service, request.port, ready))
 
