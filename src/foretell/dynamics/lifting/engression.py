@@ -7,19 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from foretell.dynamics.lifting.checks import check_whole
-from foretell.dynamics.lifting.network_sampler import Batches, NetworkSampler, evaluate
+from foretell.dynamics.lifting.law_sampler import LawSampler
+from foretell.dynamics.lifting.network_sampler import Batches, evaluate
 from foretell.dynamics.lifting.networks import Design
-from foretell.dynamics.lifting.phases import Look, Phase
-from foretell.dynamics.lifting.training import Training
-from foretell.dynamics.lifting.transitions import Transitions
 
 Array = NDArray[np.float64]
 
 
-class EngressionTransition(NetworkSampler):
+class EngressionTransition(LawSampler):
     """Next states from a network of state and fresh noise, trained by a proper score.
 
     Like lifting it needs one evaluation for a step. Unlike it, the noise is drawn anew for every
@@ -77,39 +75,25 @@ class EngressionTransition(NetworkSampler):
         super()._check_parameters(shape)
         check_whole(self, "noise_dim", 1)
 
-    def _networks(self) -> dict[str, Design]:
-        return {"law": self._design(int(self.noise_dim))}
+    def _law(self) -> Design:
+        return self._design(int(self.noise_dim))
 
-    def _learn(self, fitted: Transitions, held: Transitions, training: Training) -> None:
-        self.label_dim_ = int(self.noise_dim)
-        module = self._build(self._networks()["law"], 0)
-        data, size = self._batches(fitted), int(self.batch_size)
-        judged = self._batches(held) if len(held) else data
-
-        def loss(batch: Batches, rows: Any, generator: np.random.Generator) -> Tensor:
-            noise = generator.standard_normal((2 * len(rows), self.label_dim_), dtype=np.float32)
-            past, context = batch.past[rows], batch.context[rows]
-            both = module(torch.cat([past, past]), torch.cat([context, context]),
-                          torch.from_numpy(noise))  # fmt: skip
-            one, two = both[: len(rows)], both[len(rows) :]
-            target = batch.target[rows]
-            near = _length(one - target) + _length(two - target)
-            return 0.5 * (near - _length(one - two)).mean()
-
-        def look() -> Look:
-            rows = np.arange(min(len(judged), 400))
-            with torch.no_grad():
-                generator = np.random.default_rng(self._seed(50))
-                values = [float(loss(judged, rows, generator)) for _ in range(2)]
-            return Look(-float(np.mean(values)))
-
-        def begin() -> Any:
-            return self._task(module, lambda _, g: loss(data, data.rows(g, size), g),
-                              int(self.max_steps), 0)  # fmt: skip
-
-        phase = Phase("law", int(self.max_steps), begin, look, keep_best=bool(len(held)))
-        self._run_phases([phase], training)
-        self.networks_ = {"law": module}
+    def _loss(
+        self,
+        module: nn.Module,
+        batch: Batches,
+        rows: NDArray[np.int64],
+        generator: np.random.Generator,
+    ) -> Tensor:
+        shape = 2 * len(rows), int(self.noise_dim)
+        noise = generator.standard_normal(shape, dtype=np.float32)
+        past, context = batch.past[rows], batch.context[rows]
+        both = module(torch.cat([past, past]), torch.cat([context, context]),
+                      torch.from_numpy(noise))  # fmt: skip
+        one, two = both[: len(rows)], both[len(rows) :]
+        target = batch.target[rows]
+        near = _length(one - target) + _length(two - target)
+        return 0.5 * (near - _length(one - two)).mean()
 
     def _next(self, past: Array, context: Array, rng: np.random.Generator, kept: Any) -> Array:
         noise = rng.standard_normal((len(past), int(self.noise_dim)), dtype=np.float32)

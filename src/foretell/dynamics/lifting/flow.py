@@ -7,27 +7,19 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from foretell.dynamics.lifting.checks import check_whole
-from foretell.dynamics.lifting.network_sampler import (
-    Batches,
-    Floats,
-    NetworkSampler,
-    evaluate,
-    squared_error,
-)
+from foretell.dynamics.lifting.law_sampler import LawSampler
+from foretell.dynamics.lifting.network_sampler import Batches, Floats, evaluate, squared_error
 from foretell.dynamics.lifting.networks import Design
-from foretell.dynamics.lifting.phases import Look, Phase
-from foretell.dynamics.lifting.training import Training
-from foretell.dynamics.lifting.transitions import Transitions
 
 Array = NDArray[np.float64]
 
 _WAVES = 4
 
 
-class FlowMatchingTransition(NetworkSampler):
+class FlowMatchingTransition(LawSampler):
     """Next states by flow matching on the increment, given the state: many evaluations a step.
 
     It stands for samplers that refine in many evaluations, such as conditional diffusion.
@@ -51,6 +43,7 @@ class FlowMatchingTransition(NetworkSampler):
     """
 
     citations: ClassVar[tuple[str, ...]] = ("flow-matching",)
+    network: ClassVar[str] = "velocity"
 
     def __init__(
         self,
@@ -88,39 +81,24 @@ class FlowMatchingTransition(NetworkSampler):
         super()._check_parameters(shape)
         check_whole(self, "n_evaluations", 1)
 
-    def _networks(self) -> dict[str, Design]:
-        return {"velocity": self._design(2 * _WAVES, n_frames=int(self.history) + 1)}
+    def _law(self) -> Design:
+        return self._design(2 * _WAVES, n_frames=int(self.history) + 1)
 
-    def _learn(self, fitted: Transitions, held: Transitions, training: Training) -> None:
-        self.label_dim_ = 2 * _WAVES
-        module = self._build(self._networks()["velocity"], 0)
-        data, size = self._batches(fitted), int(self.batch_size)
-        judged = self._batches(held) if len(held) else data
-
-        def loss(batch: Batches, rows: Any, generator: np.random.Generator) -> Tensor:
-            end = batch.target[rows]
-            begin_ = torch.from_numpy(generator.standard_normal(end.shape, dtype=np.float32))
-            t = generator.random((len(rows), 1), dtype=np.float32)
-            share = torch.from_numpy(t)
-            between = (1 - share) * begin_ + share * end
-            frames = torch.cat([batch.past[rows], between[:, None]], dim=1)
-            found = module(frames, batch.context[rows], torch.from_numpy(_waves(t)))
-            return squared_error(found, end - begin_)
-
-        def look() -> Look:
-            rows = np.arange(min(len(judged), 400))
-            with torch.no_grad():
-                generator = np.random.default_rng(self._seed(50))
-                values = [float(loss(judged, rows, generator)) for _ in range(2)]
-            return Look(-float(np.mean(values)))
-
-        def begin() -> Any:
-            return self._task(module, lambda _, g: loss(data, data.rows(g, size), g),
-                              int(self.max_steps), 0)  # fmt: skip
-
-        phase = Phase("velocity", int(self.max_steps), begin, look, keep_best=bool(len(held)))
-        self._run_phases([phase], training)
-        self.networks_ = {"velocity": module}
+    def _loss(
+        self,
+        module: nn.Module,
+        batch: Batches,
+        rows: NDArray[np.int64],
+        generator: np.random.Generator,
+    ) -> Tensor:
+        end = batch.target[rows]
+        begin = torch.from_numpy(generator.standard_normal(end.shape, dtype=np.float32))
+        t = generator.random((len(rows), 1), dtype=np.float32)
+        share = torch.from_numpy(t)
+        between = (1 - share) * begin + share * end
+        frames = torch.cat([batch.past[rows], between[:, None]], dim=1)
+        found = module(frames, batch.context[rows], torch.from_numpy(_waves(t)))
+        return squared_error(found, end - begin)
 
     def _next(self, past: Array, context: Array, rng: np.random.Generator, kept: Any) -> Array:
         R, _, n = past.shape
