@@ -438,3 +438,38 @@ def test_dates_of_a_frame_are_found_as_well():
     frame = pandas.DataFrame({"wann": stamps, "x": [1.0, 2.0, 4.0, 3.0]})
     found = Trajectories.from_frame(frame)
     assert (found.time_name, found.times[0][-1]) == ("wann", 3 * 3600)
+
+
+@pytest.mark.parametrize(
+    ("stamps", "unit", "second"),
+    [
+        (["20231230", "20231231", *(str(d) for d in range(20240101, 20240111))], "d", 1),
+        ([f"2024010100{m:02d}" for m in range(12)], "min", 1),
+        ([f"20240101{h:02d}0030" for h in range(12)], "h", 1),
+    ],
+)
+def test_dates_that_look_like_numbers(table, stamps, unit, second):
+    text = "date,x\n" + "".join(f"{s},{n}\n" for n, s in enumerate(stamps))
+    found = read(table(text), calendar_unit="auto")
+    assert found.time_unit == unit
+    np.testing.assert_array_equal(found.times[0], second * np.arange(12))
+    assert f"read as dates: {stamps[0]}" in found.notes[0]
+
+
+@pytest.mark.parametrize("first", [20240525, 58190101, 20241305])
+def test_numbers_that_are_no_dates_stay_numbers(table, first):
+    text = "date,x\n" + "".join(f"{first + n},{n}\n" for n in range(12))
+    found = read(table(text))
+    assert (found.time_unit, found.times[0][0]) == ("", first)
+
+
+def test_a_unit_that_is_asked_for(table):
+    text = "date,x\n2024-02-28,1\n2024-03-01,2\n"
+    assert read(table(text), calendar_unit="h").times[0][1] == 48
+    with pytest.raises(DataError, match="counted in s, min, h or d"):
+        read(table(text), calendar_unit="week")
+
+
+def test_a_column_called_year_is_the_time_in_years(table):
+    found = read(table("YEAR,x\n1700,5\n1701,11\n"))
+    assert (found.time_name, found.time_unit, found.names) == ("YEAR", "yr", ("x",))

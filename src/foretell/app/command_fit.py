@@ -70,6 +70,7 @@ class FitRequest:
             controls=_names(self.controls) or (),
             columns=_names(self.columns),
             merge_duplicates=self.merge_duplicates,
+            calendar_unit="auto",
         )
         check_time_given(data, self.time)
         check_columns(data)

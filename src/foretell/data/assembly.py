@@ -190,7 +190,9 @@ def _check_order(times_T: Array, place: Place, merge_duplicates: bool) -> None:
         i = int(equal.argmax())
         raise DataError(
             f"Time must increase strictly, but {place.stamp(i + 1)} repeats the stamp "
-            f"{times_T[i]:.15g} ({int(equal.sum())} duplicates). {MERGE_REMEDY}"
+            f"{times_T[i]:.15g} ({int(equal.sum())} duplicates). {MERGE_REMEDY} If the rest of the "
+            "stamp is in another column, write both into one; if the table holds several "
+            "recordings, name their column: group='...' (on the command line: --group)."
         )
 
 

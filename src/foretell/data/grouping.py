@@ -15,10 +15,19 @@ from numpy.typing import NDArray
 
 from foretell.core.errors import DataError
 from foretell.data.assembly import FilePlace, checked_recording
+from foretell.data.calendar import NANOSECONDS, calendar_unit, dates_in_numbers
 from foretell.data.header import Column, Roles
 from foretell.data.trajectories import Trajectories
 
 Array = NDArray[np.float64]
+
+_UNIT_OF_NAME = {
+    name + plural: unit
+    for name, unit in (
+        ("second", "s"), ("minute", "min"), ("hour", "h"), ("day", "d"), ("year", "yr"),
+    )
+    for plural in ("", "s")
+}  # fmt: skip
 
 
 @dataclass
@@ -40,11 +49,13 @@ class RawColumns:
     notes: list[str] = field(default_factory=list)
 
 
-def assemble(raw: RawColumns, roles: Roles, source: str, merge_duplicates: bool) -> Trajectories:
+def assemble(
+    raw: RawColumns, roles: Roles, source: str, merge_duplicates: bool, calendar: str
+) -> Trajectories:
     """Sort rows into recordings, check each, and keep the notes."""
     notes = [*roles.notes, *raw.notes]
     used = _without_empty(raw, roles, notes, source)
-    times = raw.time if raw.ticks is None else (raw.ticks - raw.ticks.min()) / 1e9
+    times, time_unit = _times(raw, roles, notes, calendar)
     names = tuple(c.name for c, _ in used)
     control_names = tuple(c.name for c in roles.controls)
     time_name = roles.time.name if roles.time else "row"
@@ -77,9 +88,28 @@ def assemble(raw: RawColumns, roles: Roles, source: str, merge_duplicates: bool)
         control_names=control_names,
         control_units=tuple(c.unit for c in roles.controls),
         time_name=time_name,
-        time_unit="s" if raw.ticks is not None else (roles.time.unit if roles.time else ""),
+        time_unit=time_unit,
         labels=raw.labels or (Path(source).stem,),
     )
+
+
+def _times(
+    raw: RawColumns, roles: Roles, notes: list[str], calendar: str
+) -> tuple[Array | None, str]:
+    """Stamps as numbers, and their unit; calendar stamps are counted from the earliest."""
+    ticks, unit = raw.ticks, ""
+    if roles.time is not None:
+        unit = roles.time.unit or _UNIT_OF_NAME.get(roles.time.name.casefold(), "")
+    if ticks is None and roles.time is not None and not unit:
+        ticks = dates_in_numbers(raw.time)
+        if ticks is not None and raw.time is not None:
+            notes.append(
+                f"the column {roles.time.name!r} was read as dates: {raw.time[0]:.0f}, ..."
+            )
+    if ticks is None:
+        return raw.time, unit
+    unit = calendar_unit([ticks[rows] for rows in _rows_of_groups(raw)], calendar)
+    return (ticks - ticks.min()) / NANOSECONDS[unit], unit
 
 
 def _without_empty(

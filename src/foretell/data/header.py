@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from foretell.core.errors import DataError
 
-TIME_NAMES = ("time", "timestamp", "datetime", "t", "date")
+TIME_NAMES = ("time", "timestamp", "datetime", "t", "date", "year")
 _UNIT = re.compile(r"(?P<name>.*?\S)\s*(?:\[(?P<square>[^\[\]]*)\]|(?<=\s)\((?P<round>[^()]*)\))")
 
 

@@ -56,6 +56,7 @@ def read_arrays(
     controls: str | Sequence[str] = (),
     columns: str | Sequence[str] | None = None,
     merge_duplicates: bool = False,
+    calendar_unit: str = "s",
 ) -> Trajectories:
     """Recordings from named arrays."""
     arrays = list(given.items()) if isinstance(given, Mapping) else list(given)
@@ -122,7 +123,7 @@ def read_arrays(
         used=used,
         notes=notes,
     )
-    return assemble(raw, roles, source, merge_duplicates)
+    return assemble(raw, roles, source, merge_duplicates, calendar_unit)
 
 
 def _texts(array: NDArray[Any]) -> list[str]:

@@ -52,6 +52,7 @@ def read_csv(
     controls: str | Sequence[str] = (),
     columns: str | Sequence[str] | None = None,
     merge_duplicates: bool = False,
+    calendar_unit: str = "s",
 ) -> Trajectories:
     """Read a text table with a header; separator, locale and encoding are found out.
 
@@ -60,9 +61,9 @@ def read_csv(
     path : str or path
     time : str, optional
         The column of time stamps: numbers in the unit that the header gives, as in ``t [s]``, or
-        calendar stamps, which become seconds from the earliest. Default: a column named time,
-        timestamp, datetime, t or date, or else the only one with dates; without one, rows are
-        numbered.
+        calendar stamps (also written as numbers, 20240531), which are counted from the earliest.
+        Default: a column named time, timestamp, datetime, t, date or year, or else the only one
+        with dates; without one, rows are numbered.
     group : str, optional
         The column that names the recording of each row.
     controls : sequence of str, optional
@@ -71,6 +72,8 @@ def read_csv(
         Columns to learn. Default: all columns of numbers that have no other role.
     merge_duplicates : bool
         Average rows with equal stamps instead of rejecting them.
+    calendar_unit : {"s", "min", "h", "d", "auto"}
+        What calendar stamps are counted in; ``auto`` goes by the median interval.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def read_csv(
         dated=layout.dated,
     )  # fmt: skip
     raw = read_rows(layout, roles)
-    return assemble(raw, roles, layout.source, merge_duplicates)
+    return assemble(raw, roles, layout.source, merge_duplicates, calendar_unit)
 
 
 def read_parquet(path: str | PathLike[str], **options: Any) -> Trajectories:
