@@ -31,6 +31,8 @@ Fitted = tuple[Study, FitFolder]
         ({"divergence": 9.0}, "poor", "differently"),
         ({"divergence": 1.5}, "fair", "rhythm"),
         ({"hellinger": 0.4}, "fair", "rhythm"),
+        ({"divergence_floor": 4.0, "divergence": 4.2}, "unclear", "trend"),
+        ({"divergence_floor": 4.0, "divergence": 40.0}, "poor", "differently"),
         ({"driven_error": 0.1}, "good", "inputs closely"),
         ({"driven_error": 0.9}, "poor", "does not follow"),
     ],
@@ -80,7 +82,7 @@ def test_equilibria_outside_the_data_are_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("exponent", "words"), [(0.9, "chaotic: the largest"), (0.01, "without being")]
+    ("exponent", "words"), [(0.9, "chaotic: its largest"), (0.01, "without being")]
 )
 def test_attractor_from_exponents(fitted: Fitted, exponent: float, words: str) -> None:
     spectrum = SimpleNamespace(
@@ -105,6 +107,24 @@ def test_cautions(fitted: Fitted) -> None:
     )
     for part in ("gap of", "equal steps", "drifted", "carries the flag", "escaped", "merged"):
         assert part in said, part
+
+
+def test_a_drift_is_named(fitted: Fitted) -> None:
+    study = fitted[0]
+    held = study.held_out
+    risen = held.observed.values[0] + 3 * np.nanstd(study.recordings.values[0], axis=0)
+    moved = Trajectories.from_arrays(risen, held.observed.times[0], names=held.observed.names)
+    drifting = replace(held, observed=moved, divergence_floor=40.0)
+    said = caution(study.recordings, study.plan, drifting, Analysis(), ())
+    assert "drifts: in the held-out part it lies 3" in " ".join(said)
+
+
+def test_without_a_unit_a_forecast_is_counted_in_samples(fitted: Fitted) -> None:
+    study = fitted[0]
+    plain = replace(study.recordings, time_unit="")
+    soon = replace(study.held_out.forecast, valid_time=0.084)
+    said = " ".join(describe(replace(study.held_out, forecast=soon), study.analysis, plain))
+    assert re.search(r"within 0.4 standard deviations for seven samples? \(median", said)
 
 
 def test_plan_embeds_one_variable_and_says_so() -> None:

@@ -17,6 +17,8 @@ from foretell.data import Trajectories
 _GOOD_DIVERGENCE, _FAIR_DIVERGENCE = 0.5, 2.0
 _GOOD_HELLINGER, _FAIR_HELLINGER = 0.15, 0.35
 _GOOD_DRIVEN, _FAIR_DRIVEN = 0.2, 0.5
+_BLIND_DIVERGENCE, _BLIND_HELLINGER = 2.0, 0.5  # floors above which the comparison tells nothing
+_DRIFT = 1.5  # standard deviations between the means of the two parts
 
 
 def judge(held: HeldOut) -> Verdict:
@@ -29,7 +31,7 @@ def judge(held: HeldOut) -> Verdict:
             "may still help, but it does not describe the system.",
         )
     if held.driven_error is not None:
-        grade = _grade(held.driven_error, _GOOD_DRIVEN, _FAIR_DRIVEN)
+        grade: Grade = _grade(held.driven_error, _GOOD_DRIVEN, _FAIR_DRIVEN)
         share = f"{100 * held.driven_error:.0f}\u00a0% of a standard deviation"
         tail = {
             "good": "It follows the inputs closely.",
@@ -50,6 +52,13 @@ def judge(held: HeldOut) -> Verdict:
     shape = _grade(held.divergence - held.divergence_floor, _GOOD_DIVERGENCE, _FAIR_DIVERGENCE)
     rhythm = _grade(held.hellinger - held.hellinger_floor, _GOOD_HELLINGER, _FAIR_HELLINGER)
     grade = max(shape, rhythm, key=("good", "fair", "poor").index)
+    if _blind(held) and held.divergence < 2 * held.divergence_floor + _FAIR_DIVERGENCE:
+        return Verdict(
+            "unclear",
+            "This recording cannot show whether the model is good: the part that was set aside "
+            "is itself unlike the part that was learned from. Record longer; if the system "
+            "drifts, take the trend off first.",
+        )
     said = {
         "good": "Left alone, the model moves through the same states, in the same rhythm, as the "
         "part of the recording that it has not seen.",
@@ -72,6 +81,11 @@ def judge(held: HeldOut) -> Verdict:
     return Verdict(grade, said)
 
 
+def _blind(held: HeldOut) -> bool:
+    """Whether two stretches of the recording differ too much to judge a model by."""
+    return held.divergence_floor > _BLIND_DIVERGENCE or held.hellinger_floor > _BLIND_HELLINGER
+
+
 def _grade(value: float, good: float, fair: float) -> Grade:
     if not np.isfinite(value):
         return "poor"
@@ -89,11 +103,17 @@ def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str
     if np.isfinite(held.forecast.valid_time) and held.forecast.valid_time > 0:
         found.append(
             "A forecast stays within 0.4 standard deviations for "
-            f"{amount(held.forecast.valid_time, unit, 2)} "
-            "(median over held-out starts)."
+            f"{_ahead(held.forecast.valid_time, data)} (median over held-out starts)."
         )
     trusted = finding(held.trust, unit)
     return (*found, trusted) if trusted else tuple(found)
+
+
+def _ahead(lead: float, data: Trajectories) -> str:
+    """A lead time; in samples where the time has no unit."""
+    if data.time_unit:
+        return amount(lead, data.time_unit, 2)
+    return count(max(1, round(lead / data.median_interval)), "sample")
 
 
 def _quality(held: HeldOut) -> str:
@@ -136,7 +156,9 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
         return "The free run escapes: the model has no attractor where the data are."
     if held.state == "settles":
         where = (
-            f" at one of its {count(len(stable), 'stable equilibrium')}" if len(stable) > 1 else ""
+            f" at one of its {count(len(stable), 'stable state')} of rest"
+            if len(stable) > 1
+            else ""
         )
         return f"The free run comes to rest{where or ' at a stable equilibrium'}."
     if cycle is not None:
@@ -158,8 +180,8 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
         rate = f"{number(largest, 2)} ± {number(error, 2)}{f' per {unit}' if unit else ''}"
         if largest > 2 * error:
             return (
-                f"The attractor is chaotic: the largest Lyapunov exponent is {rate}, so small "
-                f"differences grow by a factor e every {amount(1 / largest, unit, 2)}."
+                f"The attractor of the model is chaotic: its largest Lyapunov exponent is {rate}, "
+                f"so small differences grow by a factor e every {amount(1 / largest, unit, 2)}."
             )
         return (
             f"The free run keeps moving without being chaotic (largest Lyapunov exponent {rate}); "
@@ -235,6 +257,28 @@ def _within(state: Any, seen: Any) -> bool:
     return bool(((observed > low) & (observed < high)).all())
 
 
+def _drifts(held: HeldOut, recordings: Trajectories) -> list[str]:
+    """Variables whose level in the held-out part is another one than before."""
+    found = []
+    start = held.observed.times[0][0]
+    before = np.concatenate(
+        [v[t < start] for v, t in zip(recordings.values, recordings.times, strict=True)]
+    )
+    if len(before) < 2:
+        return []
+    for n, name in enumerate(recordings.names):
+        spread = float(np.nanstd(before[:, n]))
+        shift = float(np.nanmean(held.observed.values[0][:, n]) - np.nanmean(before[:, n]))
+        if spread > 0 and abs(shift) > _DRIFT * spread:
+            found.append(
+                f"{name!r} drifts: in the held-out part it lies {number(abs(shift) / spread, 2)} "
+                f"standard deviations {'above' if shift > 0 else 'below'} its mean until then. A "
+                "model of what repeats cannot know where it goes. Take the trend off, or fit the "
+                "differences from row to row."
+            )
+    return found
+
+
 def _far_off(held: HeldOut) -> bool:
     return held.divergence - held.divergence_floor > _FAIR_DIVERGENCE
 
@@ -269,12 +313,14 @@ def caution(
         said.append(
             f"There are only {period / median:.1f} samples in one period. Sample faster if you can."
         )
-    if held.divergence_floor > 2 and not driven:
+    drift = [] if plan.episodes or driven else _drifts(held, recordings)
+    if held.divergence_floor > _BLIND_DIVERGENCE and not driven:
         said.append(
             "The recordings differ a lot among themselves, so the held-out ones are unlike those "
             "that were learned from. More of them would help."
             if plan.episodes
-            else "The training part and the held-out part differ a lot themselves: the system may "
+            else " ".join(drift)
+            or "The training part and the held-out part differ a lot themselves: the system may "
             "have drifted, or the recording may be too short."
         )
     if plan.effort == 1 and not driven and (held.state == "settles" or _far_off(held)):

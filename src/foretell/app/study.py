@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from foretell.app.inputs import InputEffects
 
 Array = NDArray[np.float64]
-Grade = Literal["good", "fair", "poor"]
+Grade = Literal["good", "fair", "poor", "unclear"]
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,12 @@ def listing(items: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
-GRADE_WORDS = {"good": "Good model", "fair": "Usable with care", "poor": "Not good enough"}
+GRADE_WORDS = {
+    "good": "Good model",
+    "fair": "Usable with care",
+    "poor": "Not good enough",
+    "unclear": "Cannot be told",
+}
 
 
 def harmless(text: str) -> str:
