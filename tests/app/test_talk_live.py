@@ -12,12 +12,12 @@ import pytest
 
 from foretell.app.talk.ask import OneByOne, ask
 from foretell.app.talk.live import LiveConversation
-from foretell.app.talk.parts import Limits, Workers
+from foretell.app.talk.parts import EarPool, Limits, Workers
 from foretell.app.talk.pipeline import converse
 from foretell.app.talk.terminal import Screen
 from foretell.converse.conversation import Manners, replay_conversation
 from foretell.converse.lookup import BM25, StreamingLookup, Tool
-from foretell.core.errors import DataError
+from foretell.core.errors import CapacityError, DataError
 from foretell.core.timeline import Event, Timeline
 
 NOTES = {
@@ -242,6 +242,72 @@ def test_sound_comes_in_and_goes_out() -> None:
     more = {"ears": Ears, "voice": Tone(), "manners": Manners(resume_s=0.01)}
     run(scene, play=lambda turn, pcm, rate: played.append((turn, len(pcm), rate)), **more)
     assert played == [(1, 320, 16_000)] * 3 + [(1, 0, 0)]
+
+
+def test_ears_are_lent_given_back_and_used_again() -> None:
+    made: list[Ears] = []
+
+    def make() -> Ears:
+        made.append(Ears())
+        return made[-1]
+
+    pool = EarPool(make, most=2)
+    first, second = pool(), pool()
+    with pytest.raises(CapacityError, match="2 people are speaking already"):
+        pool()
+    first.feed(bytes(320), 16_000)
+    first.close()
+    first.close()  # once is enough
+    assert first.feed(bytes(320), 16_000) == first.finish() == []
+    third = pool()
+    assert third.feed(bytes(320), 16_000) == [("partial", {"text": "when"})]  # nothing of the first
+    second.close()
+    assert len(made) == 2
+
+
+def test_ears_that_cannot_be_made_take_no_place() -> None:
+    def fails() -> Ears:
+        raise DataError("no model")
+
+    pool = EarPool(fails, most=1)
+    for _ in range(2):
+        with pytest.raises(DataError, match="no model"):
+            pool()
+
+
+def test_who_cannot_be_heard_is_told_once_and_may_type() -> None:
+    pool = EarPool(Ears, most=1)
+    taken = pool()
+    told: list[str] = []
+
+    async def scene(live, until):
+        live.hear(bytes(320), 16_000)
+        told.append((await until("refused"))["reason"])
+        for _ in range(20):
+            live.hear(bytes(320), 16_000)
+            await asyncio.sleep(0)
+        live.put("end_of_turn", {"text": "when is the oil changed"})
+        told.append((await until("say"))["text"])
+
+    run(scene, ears=pool)
+    taken.close()
+    assert "Type, or try again" in told[0]
+    assert told[1:] == [NOTES["oil"]]
+
+
+def test_a_microphone_that_is_gone_frees_its_ears() -> None:
+    pool = EarPool(Ears, most=1)
+
+    async def scene(live, until):
+        for _ in range(3):
+            live.hear(bytes(320), 16_000)
+            await until("heard")
+            live.stop_listening()
+            async with asyncio.timeout(10):
+                while pool._lent:
+                    await asyncio.sleep(0.001)
+
+    run(scene, ears=pool)
 
 
 def test_questions_one_by_one() -> None:

@@ -13,6 +13,7 @@ whole timeline.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 import threading
@@ -110,7 +111,9 @@ class LiveConversation:
         self._tasks: dict[tuple[Any, ...], tuple[asyncio.Task[None], threading.Event]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._count, self._stepping = itertools.count(), False
-        self._runs = [self._loop.create_task(self._run())]
+        self._run_task = self._loop.create_task(self._run())
+        self._listening: asyncio.Task[None] | None = None
+        self._deaf_until = 0.0
 
     # What comes in -------------------------------------------------------------------------------
 
@@ -140,8 +143,10 @@ class LiveConversation:
         """A piece of sound, 16 bit little endian; never blocks."""
         if self._ears is None:
             raise DataError("There is no speech recogniser here, so nothing can be heard.")
-        if len(self._runs) == 1:
-            self._runs.append(self._loop.create_task(self._listen(self._ears)))
+        if self._listening is None or self._listening.done():
+            if self.clock.now() < self._deaf_until:
+                return
+            self._listening = self._loop.create_task(self._listen(self._ears))
         self._sound.append((pcm, rate, channels))
         self._sound_s += len(pcm) / (2 * rate * channels)
         while self._sound_s > self.limits.sound_s and len(self._sound) > 1:
@@ -151,9 +156,17 @@ class LiveConversation:
 
     def end_sound(self) -> None:
         """The user let go of the microphone: what was said until now is the question."""
-        if len(self._runs) > 1:
+        if self._listening is not None:
             self._sound.append(None)
             self._heard_something.set()
+
+    def stop_listening(self) -> None:
+        """The microphone is gone: what hears is free for others, and comes back with new sound."""
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+        self._sound.clear()
+        self._sound_s = 0.0
 
     def choose_language(self, language: str) -> None:
         """The user says which language it is; no detector overrules that.
@@ -177,7 +190,8 @@ class LiveConversation:
 
     async def close(self) -> None:
         """End everything; nothing of it is waited for longer than a second."""
-        for run in self._runs:
+        runs = [self._run_task, *([self._listening] if self._listening else [])]
+        for run in runs:
             run.cancel()
         for timer in self._timers.values():
             timer.cancel()
@@ -185,7 +199,7 @@ class LiveConversation:
             self._stop(key)
         if self.speech:
             self.speech.stop()
-        await asyncio.wait(self._runs, timeout=1.0)
+        await asyncio.wait(runs, timeout=1.0)
 
     # One event after another ---------------------------------------------------------------------
 
@@ -340,10 +354,17 @@ class LiveConversation:
     # Sound ---------------------------------------------------------------------------------------
 
     async def _listen(self, ears: Callable[[], Ears]) -> None:
+        making = self._loop.run_in_executor(self.workers.sound, ears)
         try:
-            hearing = await self._loop.run_in_executor(self.workers.sound, ears)
+            hearing = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_unused)
+            raise
         except ForetellError as error:
             self._tell(Event("refused", self.conversation.time, {"reason": str(error)[:500]}))
+            self._deaf_until = self.clock.now() + _DEAF_S
+            self._sound.clear()
+            self._sound_s = 0.0
             return
         try:
             while True:
@@ -351,8 +372,9 @@ class LiveConversation:
                 self._heard_something.clear()
                 while self._sound:
                     await self._hear(hearing, self._sound.popleft())
-        finally:
-            hearing.close()
+        finally:  # in a thread: it may still be hearing the last piece
+            with contextlib.suppress(RuntimeError):  # where all threads have ended
+                self.workers.sound.submit(hearing.close)
 
     async def _hear(self, hearing: Ears, piece: tuple[bytes, int, int] | None) -> None:
         if piece is None:
@@ -381,4 +403,10 @@ class LiveConversation:
 
 
 _ENOUGH_WORDS = 4  # to tell their language
+_DEAF_S = 10.0  # after there was nothing to hear with
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})?")
+
+
+def _close_unused(making: asyncio.Future[Ears]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()

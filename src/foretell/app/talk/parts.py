@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 
 from foretell.converse.answer.statements import Answer, Verdict
 from foretell.converse.lookup.streaming import StreamingLookup
+from foretell.core.errors import CapacityError
 from foretell.core.timeline import Event
 
 Listener = Callable[[Event], None]
@@ -78,6 +80,86 @@ class Limits:
     waiting: int = 200
     text: int = 4000
     sound_s: float = 20.0
+
+
+class EarPool:
+    """Recognisers that conversations borrow: one takes megabytes and is not made for each.
+
+    Parameters
+    ----------
+    make : callable
+        Makes one.
+    most : int
+        At once; who comes later is told to type.
+
+    Examples
+    --------
+    >>> from foretell.converse.audio import Hearing
+    >>> pool = EarPool(lambda: Hearing(recogniser=None), most=1)
+    >>> ears = pool()
+    >>> len(ears.feed(bytes(3200), 16_000))
+    3
+    >>> ears.close()
+    >>> pool().close()
+    """
+
+    def __init__(self, make: Callable[[], Ears], *, most: int = 16) -> None:
+        self._make, self._most = make, most
+        self._lock = threading.Lock()
+        self._idle: list[Ears] = []
+        self._lent = 0
+
+    def __call__(self) -> Ears:
+        """One of them; a CapacityError where all are lent. Its `close` gives it back."""
+        with self._lock:
+            if self._lent >= self._most:
+                raise CapacityError(
+                    f"{self._most} people are speaking already, and more cannot be heard at once. "
+                    "Type, or try again in a minute."
+                )
+            self._lent += 1
+            ears = self._idle.pop() if self._idle else None
+        try:
+            return _Lent(ears or self._make(), self._take_back)
+        except BaseException:
+            with self._lock:
+                self._lent -= 1
+            raise
+
+    def _take_back(self, ears: Ears) -> None:
+        with self._lock:
+            self._lent -= 1
+            self._idle.append(ears)
+
+
+class _Lent:
+    """Ears until they are given back; closing waits for what they are hearing."""
+
+    def __init__(self, ears: Ears, give_back: Callable[[Ears], None]) -> None:
+        self._ears: Ears | None = ears
+        self._give_back, self._lock = give_back, threading.Lock()
+
+    def feed(
+        self, pcm: Any, rate: int, channels: int = 1, *, behind: float = 0.0
+    ) -> Sequence[tuple[str, dict[str, Any]]]:
+        with self._lock:
+            return self._ears.feed(pcm, rate, channels, behind=behind) if self._ears else []
+
+    def finish(self) -> Sequence[tuple[str, dict[str, Any]]]:
+        with self._lock:
+            return self._ears.finish() if self._ears else []
+
+    def reset(self) -> None:
+        with self._lock:
+            if self._ears:
+                self._ears.reset()
+
+    def close(self) -> None:
+        with self._lock:
+            ears, self._ears = self._ears, None
+            if ears is not None:
+                ears.reset()
+                self._give_back(ears)
 
 
 class Workers:

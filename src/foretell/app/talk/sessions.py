@@ -102,6 +102,7 @@ class Session:
             self._waiting.clear()
             self._bytes = 0
             self.live.put("disconnect")
+            self.live.stop_listening()
             if self.live.speech:
                 self.live.speech.stop()
 

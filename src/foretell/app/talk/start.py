@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from foretell.app.talk.parts import Answers, Ears, Listener
+from foretell.app.talk.parts import Answers, EarPool, Ears, Listener
 from foretell.app.talk.speaking import Speech
 from foretell.converse.conversation import Manners
 from foretell.core.errors import ForetellError, MissingExtraError, ParameterError
@@ -117,7 +117,7 @@ def sound_parts() -> Sound:
     try:
         recogniser = WhisperRecogniser()
         manners = Hearing(recogniser).manners
-        ears = lambda: Hearing(recogniser)  # noqa: E731
+        ears = EarPool(lambda: Hearing(recogniser))
     except ForetellError as error:
         missing["hearing"] = f"The microphone is off: {coded(error)} Typing works the same way."
     try:

@@ -24,6 +24,7 @@ from foretell.core.timeline import Event
 
 _ENTER, _CANCEL, _CLEAR, _END = ("\r", "\n"), "\x1b", "\x15", "\x04"
 _RUBOUT = ("\x7f", "\x08")
+_NEAREST = 3  # places that are named where no answer is given
 
 
 async def run(assistant: Answers, record: Listener | None = None) -> None:
@@ -70,6 +71,9 @@ def described(answer: Mapping[str, Any]) -> list[str]:
     decision = answer["decision"]
     word = {"withhold": "Withheld", "pass_on": "Unsure", "accept": "Given"}[decision["action"]]
     lines.append(f"  {word}: {harmless(str(decision['reason']))}")
+    if not sources:
+        near = [harmless(str(s["place"])) for s in answer.get("nearest", ())[:_NEAREST]]
+        lines += [f"  What came nearest: {', '.join(near)}"] if near else []
     lines += [f"  {harmless(str(remark))}" for remark in answer.get("remarks", ())]
     return lines
 
