@@ -155,6 +155,19 @@ def test_the_example_is_calibrated_as_shipped() -> None:
     assert again.models == shipped.models
 
 
+def test_the_example_promises_nothing_about_other_notes(tmp_path) -> None:
+    (tmp_path / "pump.md").write_text("# Pump\n\nThe inlet valve shuts at 8 bar.\n")
+    found = build_assistant(model=None, notes=tmp_path, vectors=False)
+    answer = found.ask("When does the inlet valve shut?")
+    assert answer.decision.action == "accept", answer
+    assert "nothing is promised" in answer.decision.reason
+    assert answer.certificate is None
+    assert "Given without a promise" in "\n".join(described(answer.to_dict()))
+    assert "foretell talk calibrate" in promise(found.gate)
+    own = build_assistant(model=None, notes=example_folder() / "notes", vectors=False)
+    assert "At most 10 %" in promise(own.gate)
+
+
 def test_calibrating_on_own_questions(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(notebook, "_model", lambda: None)  # sentence vectors take their time
     notes = tmp_path / "notes"

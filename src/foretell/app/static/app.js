@@ -241,8 +241,8 @@ function buttons() {
 
 function notice(text) { find("notice").textContent = text; find("notice").hidden = !text; }
 
-function about({ name, passages, missing = {}, speaks, languages = [], example = false }) {
-  Turn.example = example;
+function about({ name, passages, missing = {}, speaks, languages = [], calibrate = "" }) {
+  Turn.calibrate = calibrate;
   find("about").textContent = [name, passages ? `${passages.toLocaleString("en")} passages` : ""].filter(Boolean).join(" · ");
   document.title = name ? `${name} · foretell` : "foretell";
   talk.setAttribute("aria-disabled", String(Boolean(missing.hearing)));

@@ -4,14 +4,14 @@ import { make } from "./make.js";
 
 const percent = (share) => `${Number((100 * share).toPrecision(2))} %`;
 
-export function badge(answer, example) {
+export function badge(answer, calibrate) {
   const { decision, certificate } = answer;
-  const [word, tone, hollow] = judged(answer, example);
+  const [word, tone, hollow] = judged(answer, calibrate);
   const button = make("button", { type: "button", className: `badge ${tone}${hollow ? " hollow" : ""}`, ariaExpanded: "false" }, word);
   let panel = null;
   button.addEventListener("click", () => {
     if (panel) { panel.remove(); panel = null; button.ariaExpanded = "false"; return; }
-    panel = explained(decision, certificate, tone);
+    panel = explained(answer, calibrate, tone);
     button.closest(".meta").after(panel);
     button.ariaExpanded = "true";
     panel.scrollIntoView({ block: "nearest" });
@@ -19,19 +19,18 @@ export function badge(answer, example) {
   return button;
 }
 
-function judged({ decision, certificate, statements }, example) {
+function judged({ decision, certificate, statements }, calibrate) {
   if (decision.action === "withhold") return ["Withheld", "plain-tone", true];
   if (decision.action === "pass_on") return ["Unsure: ask somebody", "fair", true];
   if (!statements.length) return ["Nothing is claimed", "plain-tone", true];
   if (!certificate) {
     const kinds = new Set(statements.flatMap((one) => one.sources.map((source) => source.kind)));
-    return [kinds.has("model") ? "From the model" : kinds.has("calculation") ? "Computed" : "Quoted, not certified", "plain-tone", false];
+    return [kinds.has("model") ? "From the model" : kinds.has("calculation") ? "Computed" : calibrate ? "Quoted, not calibrated on your notes" : "Quoted, not certified", "plain-tone", false];
   }
-  if (example) return ["Given, not calibrated on your notes", "plain-tone", false];
   return [`Vouched for: at most ${percent(certificate.level)} wrong`, "good", false];
 }
 
-function explained(decision, certificate, tone) {
+function explained({ decision, certificate, statements }, calibrate, tone) {
   const parts = [make("p", {}, sentence(decision.reason))];
   if (typeof decision.threshold === "number") parts.push(scale(decision, tone));
   if (certificate) {
@@ -42,7 +41,8 @@ function explained(decision, certificate, tone) {
       ...certificate.remarks,
     ].map((line) => make("li", {}, line)))));
   } else if (decision.action !== "withhold") {
-    parts.push(make("p", { className: "caption" }, "No certificate backs this decision."));
+    const quoted = !statements.length || statements.some((one) => one.sources.some((source) => source.kind === "notes"));
+    parts.push(make("p", { className: "caption" }, `No certificate backs this decision. ${quoted ? calibrate : ""}`));
   }
   return make("div", { className: `why ${tone}`, role: "region", ariaLabel: "Why" }, ...parts);
 }

@@ -5,7 +5,7 @@ import { find, make } from "./make.js";
 import { openSource } from "./source.js";
 
 export class Turn {
-  static example = false;
+  static calibrate = "";
   answered = false; sources = new Map(); early = 0; over = false;
 
   constructor(text, id) {
@@ -65,7 +65,7 @@ export class Turn {
     if (message.asks_back && !said.includes(message.asks_back)) parts.push(make("p", { className: "answer" }, message.asks_back));
     if (order.size) parts.push(this.#list("Sources", [...order.values()]));
     else if (message.nearest?.length) parts.push(this.#nearest(message.nearest));
-    const meta = make("div", { className: "meta" }, badge(message, Turn.example));
+    const meta = make("div", { className: "meta" }, badge(message, Turn.calibrate));
     const when = timing(message.waited, this.early);
     if (when) meta.append(make("span", { className: "when" }, when));
     parts.push(meta);

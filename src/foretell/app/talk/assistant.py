@@ -334,6 +334,7 @@ def build_assistant(
     calibration, remarks = calibration_for(notes, vectors=reads, version=notebook.version)
     reader, judge = shipped_reading(vectors=reads)
     return Assistant(
-        notebook, reader, judge, calibration.gate(level), instruments=tools, words=words,
+        notebook, reader, judge, calibration.gate(level, notes=notebook.version),
+        instruments=tools, words=words,
         remarks=remarks,
     )  # fmt: skip

@@ -83,10 +83,23 @@ class Calibration:
     notes: str
     example: bool = False
 
-    def gate(self, level: float) -> Gate:
-        """Decides on answers with this share of wrong ones at most."""
+    def gate(self, level: float, *, notes: str = "") -> Gate:
+        """Decides on answers with this share of wrong ones at most.
+
+        Parameters
+        ----------
+        level : float
+        notes : str
+            Version of the notes that will be asked. Of others than its own the example that comes
+            with foretell promises nothing, and on all it accepts no doubt above twice the level.
+        """
         return Gate.calibrated(
-            self.doubts, self.wrong, level=level, population=self.population, cautious=self.example
+            self.doubts,
+            self.wrong,
+            level=level,
+            population=self.population,
+            thresholds=[min(2 * level, 0.95)] if self.example else None,
+            elsewhere=self.example and notes != self.notes,
         )
 
     def save(self, path: Path) -> None:
@@ -239,9 +252,7 @@ def example_folder() -> Path:
 def example_population(n: int) -> str:
     """The clause that names the population of the questions that come with foretell."""
     return (
-        f"the questions are like the {n} that come with foretell, about its own example documents; "
-        "of your notes and questions nothing is known. Calibrate on yours with: foretell talk "
-        "calibrate QUESTIONS.jsonl --notes FOLDER"
+        f"the questions are like the {n} that come with foretell, about its own example documents"
     )
 
 

@@ -8,17 +8,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from foretell.app.talk.parts import Answers, EarPool, Ears, Listener
+from foretell.app.talk.parts import EarPool, Ears, Listener
 from foretell.app.talk.speaking import Speech
 from foretell.converse.conversation import Manners
 from foretell.core.errors import ForetellError, MissingExtraError, ParameterError
 from foretell.core.timeline import TimelineWriter
-from foretell.trust.decision import Certificate
 
+if TYPE_CHECKING:
+    from foretell.app.talk.assistant import Assistant
+    from foretell.converse.answer import Gate
+
+CALIBRATE = (
+    "They are judged by a threshold that was calibrated on other documents. Calibrate it on "
+    "questions of yours: foretell talk calibrate QUESTIONS.jsonl --notes FOLDER"
+)
 _SERVER = ("fastapi", "uvicorn", "websockets")
 _RECORDINGS = 1000  # of one server
 
@@ -66,8 +73,7 @@ def run(request: TalkRequest) -> None:
         level=request.level,
         progress=lambda line: typer.echo(line, err=True),
     )
-    if assistant.certificate is not None:
-        typer.echo(promise(assistant.certificate), err=True)
+    typer.echo(promise(assistant.gate), err=True)
     record = None if request.record is None else recorders(request.record)
     assistant.notebook.read_ahead()
     try:
@@ -81,8 +87,11 @@ def run(request: TalkRequest) -> None:
         assistant.close()
 
 
-def promise(certificate: Certificate) -> str:
+def promise(gate: Gate) -> str:
     """What is promised about all answers, and of which questions, in a line."""
+    certificate = gate.certificate
+    if certificate is None:
+        return f"Nothing is promised about answers from these notes. {CALIBRATE}"
     if not certificate.feasible:
         return f"No answer from the notes is given: {certificate.statement}"
     share = f"{100 * certificate.level:.3g} %"
@@ -163,7 +172,7 @@ def _serve(request: TalkRequest, assistant: Any, record: Callable[[], Listener] 
     asyncio.run(serve(service, request.port, ready))
 
 
-def about(assistant: Answers, request: TalkRequest, sound: Sound) -> dict[str, Any]:
+def about(assistant: Assistant, request: TalkRequest, sound: Sound) -> dict[str, Any]:
     """What every page is told."""
     names = [path.resolve().name for path in (request.model, request.notes) if path is not None]
     return {
@@ -171,13 +180,5 @@ def about(assistant: Answers, request: TalkRequest, sound: Sound) -> dict[str, A
         "passages": len(assistant.lookup.plan.retriever),
         "missing": sound.missing,
         "speaks": sound.voice is not None,
-        "example": _by_example(getattr(assistant, "certificate", None)),
+        "calibrate": CALIBRATE if assistant.gate.elsewhere else "",
     }
-
-
-def _by_example(certificate: Certificate | None) -> bool:
-    """Whether a certificate speaks of the questions that come with foretell alone."""
-    from foretell.app.talk.calibration import example_population
-
-    known = () if certificate is None else certificate.assumptions
-    return certificate is not None and example_population(certificate.n) in known

@@ -70,6 +70,11 @@ def described(answer: Mapping[str, Any]) -> list[str]:
     lines += [f"  [{number}] {where}" for number, where in enumerate(sources.values(), 1)]
     decision = answer["decision"]
     word = {"withhold": "Withheld", "pass_on": "Unsure", "accept": "Given"}[decision["action"]]
+    quoted = any(
+        s["kind"] == "notes" for one in answer.get("statements", ()) for s in one["sources"]
+    )
+    if word == "Given" and quoted and not answer.get("certificate"):
+        word = "Given without a promise"
     lines.append(f"  {word}: {harmless(str(decision['reason']))}")
     if not sources:
         near = [harmless(str(s["place"])) for s in answer.get("nearest", ())[:_NEAREST]]

@@ -34,8 +34,8 @@ class Gate:
         None: nothing was calibrated, so that nothing is accepted.
     population : str
         Which questions the promise speaks of, as a clause.
-    cautious : bool
-        Whether those are questions of somebody else.
+    elsewhere : bool
+        Whether those are questions about other notes: then nothing is promised about these.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Gate:
 
     rule: SelectiveThreshold | None = None
     population: str = ""
-    cautious: bool = False
+    elsewhere: bool = False
 
     @classmethod
     def calibrated(
@@ -60,7 +60,8 @@ class Gate:
         level: float,
         population: str,
         confidence: float = 0.9,
-        cautious: bool = False,
+        thresholds: Sequence[float] | None = None,
+        elsewhere: bool = False,
     ) -> Gate:
         """A gate from questions whose answers were judged.
 
@@ -75,8 +76,10 @@ class Gate:
         population : str
         confidence : float
             Probability over the calibration questions that the promise holds.
-        cautious : bool
-            Never accept a doubt above twice the level: the questions may be of another kind.
+        thresholds : sequence of float, optional
+            Doubts that are tried, chosen without a look at these questions; by default `steps`.
+        elsewhere : bool
+            The questions are about other notes than those that will be asked.
         """
         from foretell.trust import SelectiveThreshold  # with scikit-learn, which takes time
 
@@ -84,18 +87,18 @@ class Gate:
             alpha=level,
             guarantee="pac",
             delta=round(1 - confidence, 12),
-            test_at=[min(2 * level, _HIGHEST)] if cautious else steps(level),
+            test_at=steps(level) if thresholds is None else list(thresholds),
             score=SCORE,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForetellWarning)  # the certificate says the same
             rule.fit(list(doubts), [float(w) for w in wrong])
-        return cls(rule, population, cautious)
+        return cls(rule, population, elsewhere)
 
     @property
     def certificate(self) -> Certificate | None:
-        """The promise, with the population first among its assumptions."""
-        if self.rule is None:
+        """The promise, with the population first among its assumptions; None without one."""
+        if self.rule is None or self.elsewhere:
             return None
         made = self.rule.certificate_
         return replace(made, assumptions=(self.population, *made.assumptions))
@@ -121,8 +124,9 @@ class Gate:
             )
             return Verdict("withhold", reason, doubt, None)
         elif doubt <= limit:
-            whose = ", by a calibration on other notes than yours" if self.cautious else ""
-            reason = f"{chance}, and up to {_percent(limit)} is accepted{whose}"
+            reason = f"{chance}, and up to {_percent(limit)} is accepted"
+            if self.elsewhere:
+                reason += "; both come from other notes than yours, so that nothing is promised"
             return Verdict("accept", reason, doubt, limit)
         else:
             reason = f"{chance}, and only up to {_percent(limit)} is accepted"
