@@ -83,10 +83,10 @@ def quoted_answer(
         text = " ".join(_ended(plain(statement.text)) for statement in quotation.statements)
         return Answer(text, quotation.statements, verdict, language=language, nearest=nearest)
     if verdict.action == "pass_on":
-        place = quotation.statements[0].sources[0].place
+        first = quotation.statements[0]
         text = (
-            f"I am not sure enough to answer this. The nearest place is {place}; "
-            "please judge for yourself."
+            f"I am not sure that this answers it, please judge for yourself: "
+            f"{first.sources[0].place} says “{_ended(plain(first.text))}”"
         )
     else:
         text = "I find no answer to this in the notes that I could vouch for."
