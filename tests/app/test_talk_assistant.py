@@ -20,8 +20,11 @@ from foretell.app.talk.calibration import (
     read_questions,
     shipped_calibration,
 )
+from foretell.app.talk.composing import quoted_answer
 from foretell.app.talk.matching import gives
 from foretell.app.talk.notebook import Notebook, merged
+from foretell.app.talk.start import promise
+from foretell.app.talk.terminal import described
 from foretell.core.errors import ArtifactError, DataError, ParameterError
 from foretell.data import Trajectories
 from foretell.dynamics import CPLRNN
@@ -158,11 +161,13 @@ def test_the_example_is_calibrated_as_shipped() -> None:
 def test_the_example_promises_nothing_about_other_notes(tmp_path) -> None:
     (tmp_path / "pump.md").write_text("# Pump\n\nThe inlet valve shuts at 8 bar.\n")
     found = build_assistant(model=None, notes=tmp_path, vectors=False)
-    answer = found.ask("When does the inlet valve shut?")
-    assert answer.decision.action == "accept", answer
-    assert "nothing is promised" in answer.decision.reason
-    assert answer.certificate is None
+    quotation = found.quotation("When does the inlet valve shut?")
+    verdict = found.gate.decide(0.01)
+    assert verdict.action == "accept"
+    assert "nothing is promised" in verdict.reason
+    answer = quoted_answer(quotation, verdict, (), "en")
     assert "Given without a promise" in "\n".join(described(answer.to_dict()))
+    assert found.certificate is None
     assert "foretell talk calibrate" in promise(found.gate)
     own = build_assistant(model=None, notes=example_folder() / "notes", vectors=False)
     assert "At most 10 %" in promise(own.gate)
