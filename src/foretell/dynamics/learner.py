@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from foretell.core import (
     Artifact,
@@ -27,6 +26,7 @@ from foretell.core import (
     NumericalError,
     ParameterError,
 )
+from foretell.core.estimator import Estimator
 from foretell.data import Trajectories
 from foretell.dynamics.checks import whole
 
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 _TOLD = ("names", "control_names", "control_units", "time_name", "time_unit")
 
 
-class Learner(BaseEstimator):
+class Learner(Estimator):
     """Base of every learner; use one of those in `foretell.dynamics`."""
 
     citations: ClassVar[tuple[str, ...]] = ()

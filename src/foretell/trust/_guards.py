@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
+from foretell.core.estimator import unfitted
 from foretell.trust._limits import limits_of_users
 from foretell.trust.event_log import EventLog
 from foretell.trust.saturation import SaturationState
@@ -56,7 +56,7 @@ def guards_of(regulator: ExposureRegulator, log: EventLog, warm: bool) -> list[G
     """One guard for each factor of the decay, fitted to the same log."""
     guards = []
     for factor in regulator.also_decays:
-        model = clone(regulator.model_).set_params(decay=float(factor) * regulator.model_.decay_)
+        model = unfitted(regulator.model_).set_params(decay=float(factor) * regulator.model_.decay_)
         state = SaturationState(model.fit(log), rho=regulator.rho, users=log.labels, warm=warm)
         guards.append(Guard(state, *limits_of_users(regulator.limit, state.replay(log), log)))
     return guards

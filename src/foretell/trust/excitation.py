@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from foretell.core import (
     DataError,
@@ -35,6 +34,7 @@ from foretell.core import (
     ParameterError,
     as_generator,
 )
+from foretell.core.estimator import Estimator
 from foretell.trust._excitation_fit import (
     Excitation,
     Marks,
@@ -65,7 +65,7 @@ STRENGTHS = (20.0, 50.0, 100.0, 200.0)
 KINDS = ("full", "diag", "diag+lowrank")
 
 
-class ExcitationModel(BaseEstimator):
+class ExcitationModel(Estimator):
     """Self-excitation between categories, shared by all users.
 
     Parameters

@@ -31,9 +31,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
 
 from foretell.core import DataError, NotFittedError, ParameterError
+from foretell.core.estimator import Estimator, unfitted
 from foretell.trust._candidate_checks import check_slots, checked_scores, labels_at
 from foretell.trust._exposure_files import opened, saved
 from foretell.trust._guards import Guard, guards_of
@@ -55,7 +55,7 @@ Index = NDArray[np.int64]
 _STEEPEST = 100.0  # the paper's cap on its penalty 1 / (1 - D / L)
 
 
-class ExposureRegulator(BaseEstimator):
+class ExposureRegulator(Estimator):
     """Re-rank the scores of any recommender so that saturation stays under a limit.
 
     Parameters
@@ -187,7 +187,7 @@ class ExposureRegulator(BaseEstimator):
         """
         checked_settings(self)
         model = ExcitationModel() if self.model is None else self.model
-        self.model_ = model if hasattr(model, "excitation_") else clone(model).fit(log)
+        self.model_ = model if hasattr(model, "excitation_") else unfitted(model).fit(log)
         self.state_ = SaturationState(self.model_, rho=self.rho, users=log.labels, warm=warm)
         self.limit_, self.common_limit_ = limits_of_users(self.limit, self.state_.replay(log), log)
         if self.mode == "barrier" and not self.allow_infeasible:

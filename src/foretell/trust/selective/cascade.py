@@ -21,9 +21,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from foretell.core.errors import DataError, NotFittedError, ParameterError
+from foretell.core.estimator import Estimator
 from foretell.trust.boundary import check_level
 from foretell.trust.bounds import Guarantee
 from foretell.trust.decision import Certificate, Decision
@@ -70,7 +70,7 @@ class Routes:
         )
 
 
-class CascadeRouter(BaseEstimator):
+class CascadeRouter(Estimator):
     """Route cases through models of rising cost, and accept what is sure enough.
 
     Parameters

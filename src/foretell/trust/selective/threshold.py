@@ -20,9 +20,9 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from foretell.core.errors import NotFittedError, ParameterError
+from foretell.core.estimator import Estimator
 from foretell.trust.boundary import check_count, check_level
 from foretell.trust.bounds import GUARANTEES, Guarantee, binomial_interval
 from foretell.trust.decision import Action, Certificate, Decision
@@ -39,7 +39,7 @@ FEWEST = 20  # accepted cases, by default, where the guarantee is about the shar
 WIDE_POOL = 100  # unlabelled cases from which that floor applies to "fdr" as well
 
 
-class SelectiveThreshold(BaseEstimator):
+class SelectiveThreshold(Estimator):
     """Accept answers whose score is sure enough, and withhold the rest.
 
     Parameters
