@@ -6,6 +6,7 @@ Each page runs in an empty folder of its own; docstring examples do too.
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # before anything imports numpy
+
+# Processes that tests start take over the bytecode of the sources, like users' processes do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 # The doctests of what needs torch run where torch is.
