@@ -54,6 +54,20 @@ def test_values_beyond_the_guard_and_not_finite_are_told_apart() -> None:
     assert (found.units, found.not_finite, found.beyond) == (2, 1, 1)
 
 
+def test_every_value_is_rounded_as_by_rint_and_nothing_is_left_of_the_step_before() -> None:
+    rng = np.random.default_rng(0)
+    halves = np.array([0.5, 1.5, -2.5, 2.0**51 - 0.5, 2.0**51 + 1, -(2.0**58), 0.0]) / 2**40
+    values = np.concatenate([rng.normal(size=9000), halves, rng.normal(size=100) * 1e-9])
+    one = UnitSum(values.size, n_units=4)
+    one.add(Gradient(0.0, values[::-1].copy()))
+    one.clear()
+    one.add(Gradient(0.0, values))
+    assert (one.buffer[8:] == np.rint(values * 2**40).astype(np.int64)).all()
+    one.clear()
+    one.tell(reform=False, stop=False, plan=0)  # a worker without units in this step
+    assert not one.buffer.any()
+
+
 def test_what_a_unit_may_not_be() -> None:
     one = UnitSum(3, n_units=4)
     with pytest.raises(ParameterError, match=r"shape \(2,\), and the parameters have \(3,\)"):

@@ -6,7 +6,7 @@ next view gets fresh connections, so that no late byte of an old sum can reach a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -27,8 +27,12 @@ class Collective(Protocol):
         """Connect the members; raises ``ViewLostError``."""
         ...
 
-    def all_reduce(self, buffer: Buffer) -> Buffer:
-        """The sum over members; ``buffer`` is unchanged. Raises ``ViewLostError``."""
+    def sums(self, buffer: Buffer) -> Iterator[tuple[int, Buffer]]:
+        """The sum over members, in parts: (place in the buffer, values), in order, without gaps.
+
+        A part is good until the next one is asked for, and none counts before the last one is
+        there. ``buffer`` is unchanged. Raises ``ViewLostError``.
+        """
         ...
 
     def send(self, to: int, data: bytes) -> None:
@@ -57,9 +61,9 @@ class Alone:
     def open(self, view: View) -> None:
         """Nothing to connect."""
 
-    def all_reduce(self, buffer: Buffer) -> Buffer:
-        """A copy."""
-        return buffer.copy()
+    def sums(self, buffer: Buffer) -> Iterator[tuple[int, Buffer]]:
+        """What was given."""
+        yield 0, buffer
 
     def send(self, to: int, data: bytes) -> None:
         """There is nobody."""

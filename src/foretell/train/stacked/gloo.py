@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from foretell.core import MissingExtraError
@@ -28,6 +30,8 @@ except ImportError as error:
 dist: Any = torch.distributed  # its process groups are compiled, and typed in part only
 
 _LONGEST_POLL = 0.002
+_PART = 1 << 19  # values of one sum: some of them fit into the cache of a processor
+_AT_ONCE = 3  # sums under way
 
 
 class GlooCollective:
@@ -55,7 +59,7 @@ class GlooCollective:
         self._group: Any = None
         self._view: View | None = None
         self._ranks: dict[int, int] = {}
-        self._room: torch.Tensor | None = None
+        self._rooms: list[torch.Tensor] = []
         self._broken = False  # whether a sum was left behind
         self._left: list[Any] = []  # groups with such a sum
         self._pairs = SocketCollective(links)
@@ -88,19 +92,31 @@ class GlooCollective:
         group._set_default_timeout(self._longest)
         return group
 
-    def all_reduce(self, buffer: Buffer) -> Buffer:
-        """The sum over members."""
+    def sums(self, buffer: Buffer) -> Iterator[tuple[int, Buffer]]:
+        """The sum over members; while one part is used, others are under way."""
         if self._group is None:
-            return buffer.copy()
-        given = torch.from_numpy(buffer)
-        if self._room is None or self._room.shape != given.shape or self._room.dtype != given.dtype:
-            self._room = torch.empty_like(given)
-        total = self._room.copy_(given)
-        options = dist.AllreduceOptions()
+            yield 0, buffer
+            return
+        given, options = torch.from_numpy(buffer), dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.SUM
-        self._wait(lambda: self._group.allreduce([total], options))
-        found: Buffer = total.numpy()
-        return found
+        if not self._rooms or self._rooms[0].dtype != given.dtype:
+            self._rooms = [torch.empty(_PART, dtype=given.dtype) for _ in range(_AT_ONCE)]
+        rooms, under_way = self._rooms, deque[tuple[int, torch.Tensor, Any]]()
+        self._broken = True
+        try:
+            for k, part in enumerate(torch.split(given, _PART)):
+                if len(under_way) == _AT_ONCE:
+                    yield self._finished(under_way)
+                room = rooms[k % _AT_ONCE][: len(part)].copy_(part)
+                work = self._group.allreduce([room], options)
+                under_way.append((k * _PART, room, work))
+                if not k:
+                    self._point("reduce")
+            while under_way:
+                yield self._finished(under_way)
+        except RuntimeError as error:
+            raise ViewLostError(str(error).splitlines()[0]) from error
+        self._broken = False
 
     def send(self, to: int, data: bytes) -> None:
         """Send bytes, and wait for the receipt."""
@@ -114,26 +130,22 @@ class GlooCollective:
         """Let the group go."""
         self._pairs.close()
         if self._broken:  # gloo may still write there
-            self._room = None
+            self._rooms = []
         self._group, self._broken = None, False
 
-    def _wait(self, begin: Any) -> None:
-        """Run an operation, and leave it behind when the view ends."""
+    def _finished(self, under_way: deque[tuple[int, torch.Tensor, Any]]) -> tuple[int, Buffer]:
+        """Wait for the oldest sum, and leave all of them behind when the view ends."""
         assert self._view is not None
-        self._broken = True
-        try:
-            work = begin()
-            self._point("reduce")
-            pause = 2e-5
-            while not work.is_completed():
-                if not self._links.stands(self._view.epoch):
-                    # Its end would wait for the sum, and that for a worker that hangs.
-                    self._left.append((self._group, work))
-                    raise ViewLostError("the view ended")
-                time.sleep(pause)
-                pause = min(1.5 * pause, _LONGEST_POLL)
-                self._links.pulse += 1
-            work.wait()
-            self._broken = False
-        except RuntimeError as error:
-            raise ViewLostError(str(error).splitlines()[0]) from error
+        start, room, work = under_way[0]
+        pause = 2e-5
+        while not work.is_completed():
+            if not self._links.stands(self._view.epoch):
+                # Their end would wait for the sums, and those for a worker that hangs.
+                self._left.append((self._group, list(under_way)))
+                raise ViewLostError("the view ended")
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_POLL)
+            self._links.pulse += 1
+        work.wait()
+        under_way.popleft()
+        return start, room.numpy()

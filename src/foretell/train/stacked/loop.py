@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -195,7 +196,7 @@ class StackedLoop:
         self.micro = micro or -(-int(shards) // placement.n_groups)
         self.controller = ReorderController(placement, self.micro)
         first = task.parameters()
-        self._dtype = first.dtype
+        self._size, self._dtype = first.size, first.dtype
         self._sum = UnitSum(first.size, n_units=shards, scale_bits=scale_bits, exact=exact)
         self._meeting: Meeting = Unmet(step)
         self._collective: Collective = Alone()
@@ -249,12 +250,12 @@ class StackedLoop:
                 return
             try:
                 self._compute(view)
-                total = self._add_up()
+                found, mean = self._add_up()
                 self._faults("commit")
             except ViewLostError as lost:
                 self._leave(str(lost))
                 continue
-            self._take(view, total)
+            self._take(view, found, mean)
 
     def state_digest(self) -> str:
         """SHA-256 of the state."""
@@ -391,17 +392,19 @@ class StackedLoop:
             self._meeting.pulse += 1
             self._faults("compute")
 
-    def _add_up(self) -> NDArray[Any]:
+    def _add_up(self) -> tuple[StepSum, NDArray[np.floating]]:
+        """The words of the sum over members, and the mean gradient."""
         a = self.assignment
         table = a.interim if self._planned_at == self.step else a.owner
         self._sum.tell(
             reform=self._meeting.admit(), stop=self.stop_wanted, plan=_checksum(table, self.step)
         )
-        return self._collective.all_reduce(self._sum.buffer)
+        room = getattr(self.task, "gradient_room", None)
+        mean = np.empty(self._size, self._dtype) if room is None else room
+        return self._sum.take(self._collective.sums(self._sum.buffer), mean), mean
 
-    def _take(self, view: View, total: NDArray[Any]) -> None:
+    def _take(self, view: View, found: StepSum, mean: NDArray[np.floating]) -> None:
         """Commit a sum, and let the optimiser follow it."""
-        found = self._sum.read(total)
         self._refuse(found, view)
         if not self._meeting.commit(view.epoch, self.step + 1, stopped=found.stop):
             self._leave("the view ended before the step counted")
@@ -410,7 +413,6 @@ class StackedLoop:
             self.skipped, self._skips = self.skipped + 1, self._skips + 1
         else:
             self._skips = 0
-            mean = self._sum.mean(total, self._dtype)
             self._faults.during("apply", lambda: self.task.apply(self.step, mean))
             old, share = self.loss, max(_SMOOTHING, 1 / (self.step + 1))
             self.loss = found.loss if np.isnan(old) else old + share * (found.loss - old)
@@ -487,7 +489,7 @@ class StackedLoop:
                 self._enter()
                 if self.step < n_steps and not self.stopped:
                     return False
-                self._collective.all_reduce(np.zeros(N_WORDS, dtype=np.int64))
+                deque(self._collective.sums(np.zeros(N_WORDS, dtype=np.int64)), maxlen=0)
                 break
             except ViewLostError as lost:
                 self._leave(str(lost))

@@ -218,6 +218,7 @@ class _ModuleTask:
         _check_parameters(self.own, optimizer)
         self.starts = np.cumsum([0, *(p.numel() for p in self.own)]).tolist()
         self.flat = torch.zeros(self.starts[-1], dtype=self.own[0].dtype)
+        self.gradient_room = self.flat.numpy()  # where the loop may put the mean gradient
         self._attach()
 
     @staticmethod
@@ -265,11 +266,12 @@ class _ModuleTask:
                 "the gradients of the module were replaced while the loss was computed. Leave "
                 "zero_grad(), backward() and optimizer.step() out: step() does them."
             )
-        return Gradient(float(value.detach()), self.flat.numpy())
+        return Gradient(float(value.detach()), self.gradient_room)
 
     def apply(self, step: int, gradient: NDArray[np.floating]) -> None:
         """One step of the optimiser."""
-        self.flat.copy_(torch.from_numpy(gradient))
+        if gradient is not self.gradient_room:
+            self.flat.copy_(torch.from_numpy(gradient))
         if self.clip is not None:
             length = float(torch.linalg.vector_norm(self.flat.double()))
             if length > self.clip:

@@ -9,6 +9,7 @@ forking is not safe (an import started threads or CUDA) it says so, and workers 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import select
@@ -180,6 +181,8 @@ def prepare(spec: WorkerSpec) -> None:
         total.add(Gradient(0.0, np.ones(2, dtype=dtype)))
         total.mean(total.buffer, dtype)
     with contextlib.suppress(Exception):
+        if spec.backend == "gloo":
+            importlib.import_module("foretell.train.stacked.gloo")
         import_torch_for(resolve(spec.target, spec.path))
         _step_once()
 

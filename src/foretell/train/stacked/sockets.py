@@ -12,6 +12,7 @@ import selectors
 import socket
 import struct
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -56,13 +57,14 @@ class SocketCollective:
         except OSError as error:
             raise ViewLostError(str(error)) from error
 
-    def all_reduce(self, buffer: Buffer) -> Buffer:
-        """The sum over members."""
-        if not self._sockets:
-            return buffer.copy()
+    def sums(self, buffer: Buffer) -> Iterator[tuple[int, Buffer]]:
+        """The sum over members, in one part."""
+        yield 0, self._added(buffer) if self._sockets else buffer
+
+    def _added(self, buffer: Buffer) -> Buffer:
         assert self._view is not None
         ids, me = self._view.ids, self._links.me
-        total = np.empty_like(buffer)
+        total = self._room(me, buffer.size, buffer)
         ends = np.linspace(0, buffer.size, len(ids) + 1).astype(int)
         part = {p: slice(int(ends[n]), int(ends[n + 1])) for n, p in enumerate(ids)}
         own = part[me]
@@ -106,7 +108,7 @@ class SocketCollective:
         self._sockets = {}
 
     def _room(self, peer: int, size: int, like: Buffer) -> Buffer:
-        """Memory for what a member sends, kept from sum to sum."""
+        """Memory for what a member sends, or for the sum (my own), kept from sum to sum."""
         room = self._scratch.get(peer)
         if room is None or room.size != size or room.dtype != like.dtype:
             room = self._scratch[peer] = np.empty(size, dtype=like.dtype)
