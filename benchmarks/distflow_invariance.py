@@ -24,7 +24,6 @@ from foretell.train.rl import (
     LanguagePolicy,
     Task,
     TinyCausalLM,
-    in_threads,
     join,
 )
 from foretell.train.rl.launch import leave
@@ -119,53 +118,6 @@ def held_out_worker(out: str) -> None:
     leave()
 
 
-def threads() -> None:
-    """A part of it in a quarter of a minute: ranks as threads, one seed, two steps."""
-    torch.set_num_threads(1)
-    hashes, fast, off = [], [], []
-    for size, policy in itertools.product(SIZES, POLICIES):
-        buffered = policy != "keep"
-        settings = {"exactness": "bitwise", "balance": policy, "double_buffer": buffered,
-                    "chunks": 2 if buffered else 1}  # fmt: skip
-        hashes += in_threads(
-            size, lambda g, s=settings: trained(g, GRPOTrainer, 2, **s).params_hash()
-        )[:1]
-    for size in SIZES:
-        fast.append(in_threads(size, lambda g: trained(g, GRPOTrainer, 1, lr=2e-4).get_params())[0])
-        for kind, mode in ((RankKeyed, "bitwise"), (LocalMean, "bitwise"), (SplitFirst, "fast")):
-            settings = {"exactness": mode, "balance": "lpt_equal", "lr": 2e-4}
-            found = in_threads(
-                size, lambda g, k=kind, s=settings: trained(g, k, 1, **s).get_params()
-            )
-            off.append((kind.__name__, found[0]))
-    same = sum(h == hashes[0] for h in hashes)
-    worst = max(deviation(fast[0], f) for f in fast)
-    rows = [
-        ["bitwise, two steps", len(hashes), f"{same} equal hashes",
-         "yes" if same == len(hashes) else "NO"],
-        ["fast, after one step, relative deviation", len(fast), worst,
-         "yes" if worst <= 1e-5 else "NO"],
-    ]  # fmt: skip
-    for name, told in CONTROLS.items():
-        one, *others = [weights for kind, weights in off if kind == name]
-        least = min(deviation(one, w) for w in others)
-        rows.append([f"{told}, relative deviation", len(others), least,
-                     "fails, as it must" if least > 1e-5 else "NOT SEEN"])  # fmt: skip
-    rows.append(["the planner refuses the last one", 1, planner_refuses(), planner_refuses()])
-    write_result(
-        "distflow_invariance_threads",
-        {"sizes": SIZES, "policies": POLICIES, "seeds": 1, "steps": 2},
-        {
-            "distflow-invariance-threads": {
-                "columns": ["what", "runs", "measured", "met"],
-                "rows": rows,
-                "note": "1, 2, 4 and 7 ranks as threads of one process, three policies, two of "
-                "them with two buffers and chunks, one seed.",
-            }
-        },
-    )
-
-
 def deviation(a, b) -> float:
     x, y = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     return float(np.linalg.norm(x - y) / np.linalg.norm(x))
@@ -234,7 +186,5 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
         held_out_worker(sys.argv[2]) if sys.argv[3:] else worker(sys.argv[2])
-    elif sys.argv[1:] == ["threads"]:
-        threads()
     else:
         main()
