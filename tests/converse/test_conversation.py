@@ -107,6 +107,72 @@ def test_words_soon_after_the_end_continue_the_question():
     assert [(e["turn"], e["of"]) for e in timeline.of("resumed")] == [(2, 1)]
 
 
+def spoken(first: str, rest: str, pause: float, *, released: bool = False) -> list[Event]:
+    """A question said in two parts, with frames; a silence of 0.5 s ends a turn."""
+    events, at = [], 0.0
+    for text, seconds in ((first, 1.0), ("", pause), (rest, 1.0), ("", 2.0)):
+        for n in range(round(seconds / 0.1)):
+            events.append(Event("frame", at + 0.1, {"seconds": 0.1, "speech": bool(text)}))
+            at = round(at + 0.1, 6)
+            if text and n % 5 == 4:
+                events.append(Event("partial", at, {"text": text}))
+            if not text and n == 4:
+                events.append(Event("end_of_turn", at, {"released": True} if released else {}))
+        if text:
+            events.append(Event("final", at, {"text": text}))
+    return events
+
+
+QUICK = Manners(end_s=1.5, resume_s=1.0)
+
+
+def test_speech_soon_after_an_answer_shows_that_the_silence_was_a_pause():
+    timeline = run_conversation(
+        Conversation(StreamingLookup(BM25(NOTES), k=2, trigger=FixedInterval(0.5)), manners=QUICK),
+        spoken("who discovered", "the element radium", 0.9),
+        Timing(document_s=0.05, reply_s=0.05),
+    )
+    assert [(e["turn"], e["of"]) for e in timeline.of("resumed")] == [(2, 1)]
+    assert [e["reason"] for e in timeline.of("cancelled")] == ["the question goes on"]
+    assert [e["turn"] for e in timeline.of("stop_speaking")] == [1]
+    assert timeline.of("compose")[-1]["text"] == "who discovered the element radium"
+    assert timeline.of("say")[-1]["text"].split()[0] == "curie"
+
+
+def test_a_cough_after_the_answer_brings_it_again():
+    events = [e for e in spoken("who discovered radium", "(cough)", 0.9) if "(cough)" not in
+              e.data.get("text", "")]  # fmt: skip
+    timeline = run_conversation(
+        Conversation(StreamingLookup(BM25(NOTES), k=2, trigger=FixedInterval(0.5)), manners=QUICK),
+        [e for e in events if e.kind != "end_of_turn" or e.time < 2.0],
+        Timing(document_s=0.05, reply_s=0.05),
+    )
+    first, again = timeline.of("say")
+    assert first["text"] == again["text"]
+
+
+@pytest.mark.parametrize(("pause", "released"), [(2.0, False), (0.9, True)])
+def test_later_or_after_the_button_it_is_another_question(pause, released):
+    timeline = run_conversation(
+        Conversation(StreamingLookup(BM25(NOTES), k=2, trigger=FixedInterval(0.5)), manners=QUICK),
+        spoken("who discovered radium", "when does water boil", pause, released=released),
+        Timing(document_s=0.05, reply_s=0.05),
+    )
+    assert not timeline.of("resumed")
+    assert [e["text"] for e in timeline.of("compose")] == [
+        "who discovered radium",
+        "when does water boil",
+    ]
+
+
+def test_what_is_typed_after_an_answer_is_another_question():
+    first = typed("who discovered radium", step=0.1)
+    again = typed("when does water boil", start=first[-1].time + 0.3, step=0.1)
+    timeline = run_conversation(talk(), [*first, *again], Timing(document_s=0.05, reply_s=0.05))
+    assert not timeline.of("resumed")
+    assert timeline.of("compose")[-1]["text"] == "when does water boil"
+
+
 def test_barge_in_stops_the_answer_and_backchannels_do_not():
     asked = typed("who discovered radium")
     said = 0.9 + 0.6 + 0.1  # the answer begins

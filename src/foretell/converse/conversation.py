@@ -49,7 +49,8 @@ class Manners:
     barge_in_s : float
         Speech after which the answer is interrupted.
     resume_s : float
-        Words that come so soon after the end of a turn, before its answer, continue it.
+        Words that come so soon after the end of a turn continue it: before its answer always, and
+        after it where a silence had ended the turn.
     hold_s : float
         How long a conversation without connection keeps an open turn.
     """
@@ -86,6 +87,7 @@ class Turn:
     ended_at: float | None = None
     answer: Event | None = None
     spoken: bool = False
+    released: bool = False  # ended by the user's hand, not by a silence
     quiet_from: float | None = None
     paused: bool = False
     serial: int = 0  # of the last words
@@ -126,7 +128,7 @@ class Conversation:
         self._count = 0
         self._n = 0
         self._language: str | None = None
-        self._speech_s = 0.0  # length of the present stretch of speech
+        self._speech_s = 0.0  # length of the present stretch of speech, by frames
         self._left_at = 0
         self._ids: deque[str] = deque(maxlen=_REMEMBERED)
         self._sent: deque[Event] = deque(maxlen=_REMEMBERED)
@@ -199,15 +201,27 @@ class Conversation:
         turn = self.turn
         if turn and self.state == "listening":
             return turn
-        base = ""
-        if turn and self.state in ("settling", "answering"):
-            soon = turn.ended_at is not None and self.time - turn.ended_at <= self.manners.resume_s
-            base = turn.text if soon else ""
+        return self._next_turn()
+
+    def _next_turn(self) -> Turn:
+        """A new turn, which may go on with the question before."""
+        turn, open_ = self.turn, self.state in ("settling", "answering")
+        soon = turn is not None and self._goes_on(turn, answered=not open_)
+        if turn and (open_ or soon):
             self._give_up(turn, "the question goes on" if soon else "another question")
-        fresh = self._begin(base)
-        if base and turn:
+        fresh = self._begin(turn.text if turn and soon else "")
+        if turn and soon:
             self._emit("resumed", turn=fresh.number, of=turn.number)
         return fresh
+
+    def _goes_on(self, turn: Turn, *, answered: bool) -> bool:
+        """Whether speech, or words, began so soon after the end of a turn that it was a pause.
+
+        After an answer only speech counts: who types or presses a button has ended the question.
+        """
+        if turn.ended_at is None or (answered and (turn.released or not self._speech_s)):
+            return False
+        return self.time - self._speech_s - turn.ended_at <= self.manners.resume_s
 
     def _correct(self, turn: Turn, text: str) -> None:
         """Take up the question before where these words take back a part of it."""
@@ -224,7 +238,7 @@ class Conversation:
         before = self.turn
         if before is not None:
             before.before = None  # no chain of all turns
-        self.turn = Turn(self._count, machine, base=base, before=before)
+        self.turn = Turn(self._count, machine, base=base, text=base, before=before)
         self.turns.append(self.turn)
         if self._language is not None:
             self._feed(self.turn, "language", {"language": self._language})
@@ -239,7 +253,7 @@ class Conversation:
                 self.turn.quiet_from = None
             if self.state == "speaking" and self._speech_s >= self.manners.barge_in_s:
                 self._stop_speaking()
-                self._begin("")
+                self._next_turn()
             return
         self._speech_s = 0.0
         turn = self.turn
@@ -271,6 +285,8 @@ class Conversation:
             turn.text = _joined(turn.base, text)
         if self.turn and self.state == "listening":
             self._end_or_drop(self.turn)
+        if self.turn and (text is not None or event.get("released")):
+            self.turn.released = True
 
     def _end_or_drop(self, turn: Turn) -> None:
         if not turn.text:

@@ -3,7 +3,7 @@
     in   partial {text, stable}       words so far of what is being said or typed
          final {text}                 a piece that the recogniser will not change any more
          frame {seconds, speech}      a stretch of sound, heard up to now, with or without speech
-         pause {}  end_of_turn {text} barge_in {}  cancel {}  language {language}
+         pause {}  end_of_turn {text, released}  barge_in {}  cancel {}  language {language}
          query {turn, call, text, weights}     work_done {turn, job, value}
          work_failed {turn, job, reason}       timer {name, turn}
          answer {turn, text, ...}              spoken {turn}
@@ -34,7 +34,7 @@ _FIELDS: dict[str, dict[str, tuple[tuple[type, ...], bool]]] = {
     "final": {"text": (_TEXT, True)},
     "frame": {"seconds": (_NUMBER, True), "speech": ((bool,), True)},
     "pause": {},
-    "end_of_turn": {"text": (_TEXT, False)},
+    "end_of_turn": {"text": (_TEXT, False), "released": ((bool,), False)},
     "barge_in": {},
     "cancel": {"reason": (_TEXT, False)},
     "language": {"language": (_TEXT, True)},

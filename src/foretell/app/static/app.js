@@ -71,7 +71,11 @@ const on = {
     if (!message.asks_back && message.language) shownLanguage(message.language, false);
   },
   stop_speaking() { player.stop(); buttons(); },
-  cancelled({ turn, reason }) { if (!["the question goes on"].includes(reason)) turns.get(turn)?.stopped(reason === "nothing was said" ? "Nothing was said." : "Stopped."); if (turns.get(turn) === pending) pending = null; },
+  cancelled({ turn, reason }) {
+    if (reason === "the question goes on") turns.get(turn)?.goOn();
+    else turns.get(turn)?.stopped(reason === "nothing was said" ? "Nothing was said." : "Stopped.");
+    if (turns.get(turn) === pending) pending = null;
+  },
   resume({ state: now, gap }) { state = now; if (gap) notice("Some of what happened meanwhile is lost. Ask again if an answer is missing."); buttons(); },
   refused({ reason, id }) {
     notice(reason);

@@ -44,6 +44,12 @@ export class Turn {
     this.heading.classList.remove("open");
   }
 
+  goOn() {
+    this.answered = this.over = false;
+    this.body.replaceChildren();
+    this.heading.classList.add("open");
+  }
+
   answer(message) {
     this.answered = true;
     this.heading.classList.remove("open");

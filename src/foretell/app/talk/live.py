@@ -379,7 +379,7 @@ class LiveConversation:
     async def _hear(self, hearing: Ears, piece: tuple[bytes, int, int] | None) -> None:
         if piece is None:
             await self._heard(hearing.finish)
-            self.put("end_of_turn")
+            self.put("end_of_turn", {"released": True})
             hearing.reset()
             return
         self._sound_s -= len(piece[0]) / (2 * piece[1] * piece[2])
@@ -397,7 +397,12 @@ class LiveConversation:
 
     def _say(self, out: Event) -> None:
         if self.speech and self.speaks:
-            self.speech.start(out["turn"], out["text"], self.language or out.get("language"))
+            turn = self.conversation.turn
+            hold = 0.0
+            if turn is not None and turn.ended_at is not None and not turn.released:
+                hold = turn.ended_at + self.limits.voice_s - self.clock.now()
+            language = self.language or out.get("language")
+            self.speech.start(out["turn"], out["text"], language, after=hold)
         else:
             self.put("spoken", {"turn": out["turn"]})
 

@@ -74,12 +74,16 @@ class Limits:
         Characters of a question.
     sound_s : float
         Seconds of sound that may wait for the recogniser; older sound is dropped.
+    voice_s : float
+        After a silence ended the question, before the answer may be heard; it is shown at once, and
+        taken back where the question goes on.
     """
 
     answer_s: float = 20.0
     waiting: int = 200
     text: int = 4000
     sound_s: float = 20.0
+    voice_s: float = 0.15
 
 
 class EarPool:

@@ -47,11 +47,18 @@ class SpeechOutput:
         self._stop: threading.Event | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, turn: int, text: str, language: str | None) -> None:
-        """Begin to say an answer."""
+    def start(self, turn: int, text: str, language: str | None, *, after: float = 0.0) -> None:
+        """Begin to say an answer, after so many seconds."""
         self.stop()
         self._stop = stop = threading.Event()
-        self._pool.submit(self._run, turn, text, language, stop)
+
+        def begin() -> None:
+            self._pool.submit(self._run, turn, text, language, stop)
+
+        if after > 0:
+            self._timer = self._loop.call_later(after, begin)
+        else:
+            begin()
 
     def stop(self) -> None:
         """Be silent."""

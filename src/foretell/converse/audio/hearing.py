@@ -120,7 +120,9 @@ class Hearing:
     @property
     def manners(self) -> Manners:
         """Manners that leave the end of a turn to this hearing; silence ends it in the end."""
-        return Manners(pause_s=self.settle_s, end_s=self.patience.unsure_s)
+        return Manners(
+            pause_s=self.settle_s, end_s=self.patience.unsure_s, resume_s=self.patience.resume_s
+        )
 
     @property
     def time(self) -> float:

@@ -48,17 +48,20 @@ class Patience:
         Without an opinion.
     threshold : float
         Probability from which on it seems to be over.
+    resume_s : float
+        Speech that begins so soon after the end shows that it was a pause: the question goes on.
 
     Examples
     --------
     >>> Patience().wait(0.9), Patience().wait(0.1), Patience().wait(None)
-    (0.35, 1.5, 0.7)
+    (0.35, 1.5, 0.55)
     """
 
     sure_s: float = 0.35
     unsure_s: float = 1.5
-    plain_s: float = 0.7
+    plain_s: float = 0.55
     threshold: float = 0.5
+    resume_s: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.sure_s <= self.plain_s <= self.unsure_s < float("inf"):
@@ -66,6 +69,8 @@ class Patience:
                 f"sure_s={self.sure_s!r}, plain_s={self.plain_s!r} and unsure_s={self.unsure_s!r} "
                 "must be positive and in this order."
             )
+        if not 0 < self.resume_s < float("inf"):
+            raise ParameterError(f"resume_s={self.resume_s!r}; needed is a positive number.")
         if not 0 <= self.threshold <= 1:
             raise ParameterError(f"threshold={self.threshold!r}; needed is a number from 0 to 1.")
 
