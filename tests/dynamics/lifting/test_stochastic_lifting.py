@@ -151,6 +151,25 @@ def test_pairs_of_opposite_labels_have_exactly_the_mean_of_the_mean_network() ->
 
 
 @TEMPERATURE
+@pytest.mark.parametrize(("backbone", "shape"), [("mlp", (3,)), ("conv1d", (2, 6))])
+def test_an_odd_network_has_mean_zero_in_one_evaluation_at_every_state(
+    backbone, shape, tmp_path
+) -> None:
+    rng = np.random.default_rng(0)
+    paths = rng.normal(size=(12, 10, *shape)).cumsum(axis=1)
+    model = StochasticLifting(**{**SMALL, "centre": "odd", "backbone": backbone}).fit(paths)
+    assert model.evaluations_per_step == 2
+    past = rng.normal(size=(40, 1, int(np.prod(shape))))
+    label = rng.standard_normal((40, 4), dtype=np.float32)
+    drawn = model._drawn(past, np.zeros((40, 0)), label)
+    assert np.ptp(drawn) > 0
+    assert np.allclose(model._drawn(past, np.zeros((40, 0)), -label), -drawn, atol=1e-6)
+    again = StochasticLifting.load(model.save(tmp_path / "m"))
+    runs = [m.rollout(paths[0, 0], 3, 5, 1) for m in (model, again)]
+    assert np.array_equal(*runs)
+
+
+@TEMPERATURE
 @pytest.mark.parametrize(
     ("backbone", "shape"),
     [("conv1d", (6,)), ("conv1d", (2, 6)), ("unet", (1, 8, 8)), ("mlp", (1, 3, 2))],
@@ -197,6 +216,7 @@ def test_a_network_of_your_own() -> None:
         ({"backbone": "resnet"}, "backbone"),
         ({"backbone": "unet"}, "height"),
         ({"centre": True}, "centre"),
+        ({"centre": "odd", "backbone": torch.nn.Linear(1, 1)}, "pairs"),
         ({"interp_tol": 1.0}, "interp_tol"),
         ({"weight_decay": -1.0}, "weight_decay"),
         ({"width": 0}, "width"),

@@ -39,6 +39,43 @@ def check_training(learner: Any) -> None:
         raise ParameterError(f"weight_decay={decay!r}; needed is a number >= 0.")
 
 
+def check_lifting(learner: Any) -> None:
+    """Arguments that only StochasticLifting has."""
+    if learner.label_dim != "auto":
+        check_whole(learner, "label_dim", 1)
+    for key in ("mean_steps", "max_labelled"):
+        check_whole(learner, key, 1)
+    for key in ("residual", "calibrate", "local_scale"):
+        if not isinstance(getattr(learner, key), bool):
+            raise ParameterError(f"{key}={getattr(learner, key)!r}; needed is True or False.")
+    if learner.centre not in ("pairs", "odd", "distil", None):
+        raise ParameterError(
+            f'centre={learner.centre!r}; needed is "pairs", "odd", "distil" or None.'
+        )
+    if learner.centre == "odd" and learner.residual and learner.backbone not in ("mlp", "conv1d"):
+        raise ParameterError(
+            f'centre="odd" with backbone={learner.backbone!r}; odd networks are "mlp" and '
+            '"conv1d". Write centre="pairs".'
+        )
+    if learner.label_scope not in ("transition", "trajectory"):
+        raise ParameterError(
+            f'label_scope={learner.label_scope!r}; needed is "transition" or "trajectory".'
+        )
+    tol = learner.interp_tol
+    if isinstance(tol, (bool, str)) or not 0 <= float(tol) < 1:
+        raise ParameterError(f"interp_tol={tol!r}; needed is a share in [0, 1).")
+    if not learner.residual and learner.calibrate:
+        raise ParameterError(
+            "the temperature acts on the residual part; with residual=False write "
+            "calibrate=False (the published method)."
+        )
+    if (learner.calibrate or learner.label_dim == "auto") and not learner.validation:
+        raise ParameterError(
+            "validation=0 leaves nothing to calibrate on. Write validation=0.2, or "
+            "calibrate=False with a number for label_dim."
+        )
+
+
 def check_whole(learner: Any, key: str, least: int) -> None:
     """One argument that must be a whole number."""
     value = getattr(learner, key)

@@ -157,7 +157,9 @@ class NetworkSampler(TransitionLearner):
         flat = len(shape) == 1 and isinstance(self.backbone, str) and self.backbone != "mlp"
         return 1 if flat else shape[0]
 
-    def _design(self, label_dim: int, *, n_frames: int = 0, n_outputs: int = 1) -> Design:
+    def _design(
+        self, label_dim: int, *, n_frames: int = 0, n_outputs: int = 1, odd: bool = False
+    ) -> Design:
         named = self.backbone if isinstance(self.backbone, str) else "mlp"
         width, depth = _AUTO[named]
         return Design(
@@ -170,6 +172,7 @@ class NetworkSampler(TransitionLearner):
             width=width if self.width == "auto" else int(self.width),
             depth=depth if self.depth == "auto" else int(self.depth),
             periodic=self.periodic,
+            odd=odd,
         )
 
     def _build(self, design: Design, place: int) -> nn.Module:

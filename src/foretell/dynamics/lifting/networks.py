@@ -44,6 +44,8 @@ class Design:
         Units of a hidden layer and hidden layers; channels and residual layers on cells.
     periodic : bool
         Whether the cells form a ring or torus; zeros beyond the edge otherwise.
+    odd : bool
+        Whether the opposite label gives the opposite; dense networks and rings only.
     """
 
     backbone: str
@@ -55,6 +57,7 @@ class Design:
     width: int = 128
     depth: int = 3
     periodic: bool = True
+    odd: bool = False
 
     @property
     def n_channels(self) -> int:
@@ -70,6 +73,10 @@ class Design:
 def build(design: Design) -> nn.Module:
     """The network of a design, with torch's default initial weights."""
     check(design.backbone, design.shape)
+    if design.odd:
+        from foretell.dynamics.lifting.odd_networks import OddDense, OddRing
+
+        return OddDense(design) if design.backbone == "mlp" else OddRing(design)
     kinds: dict[str, type[Dense | Ring | Grid]] = {"mlp": Dense, "conv1d": Ring, "unet": Grid}
     return kinds[design.backbone](design)
 

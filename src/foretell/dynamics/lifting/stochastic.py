@@ -26,7 +26,7 @@ from torch import nn
 
 from foretell.core import ForetellWarning, ParameterError
 from foretell.dynamics.lifting.calibration import LEAST, MOST, choose_temperature, flat_residuals
-from foretell.dynamics.lifting.checks import check_whole, checked_inputs, checked_past
+from foretell.dynamics.lifting.checks import check_lifting, checked_inputs, checked_past
 from foretell.dynamics.lifting.label_training import DRAWS, LabelTraining
 from foretell.dynamics.lifting.network_sampler import Floats, evaluate, no_label
 from foretell.dynamics.lifting.networks import Design
@@ -59,12 +59,13 @@ class StochasticLifting(LabelTraining):
     local_scale : bool
         Lift residuals in units of their width at each state, a smooth function that is fitted on
         held-out transitions; with ``calibrate`` only.
-    centre : "pairs", "distil" or None
+    centre : "pairs", "odd", "distil" or None
         Take the mean over labels out of the lifted part: it is noise that the label network has
         learned by heart, and in a run it adds up. "pairs" draws half the difference of the network
-        at a label and at its opposite, whose mean is exactly 0 (one more evaluation a step);
-        "distil" takes it out of the mean network by one more regression (none more, and less
-        exact). Only with ``residual``.
+        at a label and at its opposite, whose mean is exactly 0 (one more evaluation a step); "odd"
+        takes a network that at the opposite label gives the opposite, which has mean 0 in one
+        evaluation (mlp and conv1d); "distil" takes the mean out of the mean network by one more
+        regression (none more, and less exact). Only with ``residual``.
     label_scope : "transition" or "trajectory"
         A label for each step (chance acts anew at every step), or one for a whole recording (the
         medium is random but stays the same).
@@ -170,7 +171,7 @@ class StochasticLifting(LabelTraining):
 
     @property
     def evaluations_per_step(self) -> int:
-        """Network evaluations for one step of a run: 1, with a mean network 2, in pairs 3."""
+        """Network evaluations for a step: 1 as published, with a mean network 2, in pairs 3."""
         if not self.residual:
             return 1
         return 3 if self.centre == "pairs" else 2
@@ -211,7 +212,7 @@ class StochasticLifting(LabelTraining):
             phases.append(self._mean_phase(data, judged))
         candidates: dict[int, nn.Module] = {}
         for place, d in enumerate(dims, 1):
-            candidates[d] = self._build(self._design(d), place)
+            candidates[d] = self._build(self._label_design(d), place)
             phases.append(self._label_phase(candidates[d], d, ids, lifted, held, place))
         self.scale_coefficients_ = np.zeros((self._n_channels(self.shape_), 1))
         held_small = held.take(np.arange(len(held))[:: max(1, -(-len(held) // _JUDGED))])
@@ -343,32 +344,7 @@ class StochasticLifting(LabelTraining):
 
     def _check_parameters(self, shape: tuple[int, ...]) -> None:
         super()._check_parameters(shape)
-        if self.label_dim != "auto":
-            check_whole(self, "label_dim", 1)
-        for key in ("mean_steps", "max_labelled"):
-            check_whole(self, key, 1)
-        for key in ("residual", "calibrate", "local_scale"):
-            if not isinstance(getattr(self, key), bool):
-                raise ParameterError(f"{key}={getattr(self, key)!r}; needed is True or False.")
-        if self.centre not in ("pairs", "distil", None):
-            raise ParameterError(f'centre={self.centre!r}; needed is "pairs", "distil" or None.')
-        if self.label_scope not in ("transition", "trajectory"):
-            raise ParameterError(
-                f'label_scope={self.label_scope!r}; needed is "transition" or "trajectory".'
-            )
-        tol = self.interp_tol
-        if isinstance(tol, (bool, str)) or not 0 <= float(tol) < 1:
-            raise ParameterError(f"interp_tol={tol!r}; needed is a share in [0, 1).")
-        if not self.residual and self.calibrate:
-            raise ParameterError(
-                "the temperature acts on the residual part; with residual=False write "
-                "calibrate=False (the published method)."
-            )
-        if (self.calibrate or self.label_dim == "auto") and not self.validation:
-            raise ParameterError(
-                "validation=0 leaves nothing to calibrate on. Write validation=0.2, or "
-                "calibrate=False with a number for label_dim."
-            )
+        check_lifting(self)
 
     def _dimensions(self, n_fitted: int) -> list[int]:
         most = 4 * n_fitted
@@ -389,8 +365,11 @@ class StochasticLifting(LabelTraining):
         rng = np.random.default_rng(self._seed(72))
         return np.sort(rng.choice(n_fitted, most, replace=False))
 
+    def _label_design(self, label_dim: int) -> Design:
+        return self._design(label_dim, odd=self.centre == "odd" and self.residual)
+
     def _networks(self) -> dict[str, Design]:
-        designs = {"label": self._design(self.label_dim_)}
+        designs = {"label": self._label_design(self.label_dim_)}
         return designs | ({"mean": self._design(0)} if self.residual else {})
 
     def _facts(self) -> dict[str, Any]:
