@@ -151,8 +151,8 @@ def main() -> None:
                     "CPU-s to run",
                 ],
                 "rows": rows,
-                "note": "Means over seeds, whose number is in the next table; energy distance over the mean distance of "
-                "two true runs, W1 of the mean over cells in standard deviations. Engression, "
+                "note": "Means over seeds, whose number is in the next table; energy distance over "
+                "the mean distance of two true runs, W1 of the mean over cells in standard deviations. Engression, "
                 "Gaussian and flow got the updates that take as long as ours.",
             },
             "lifting-field-ratio": {

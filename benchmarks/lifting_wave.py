@@ -1,4 +1,4 @@
-"""A wave in a random medium, 32 x 32 cells: when it arrives at the edge, and how much of it there is.
+"""A wave in a random medium, 32 x 32 cells: when it reaches the edge, and how much of it there is.
 
 u_tt = c(x)^2 (u_xx + u_yy) on a periodic square of side 2 pi, from a pulse at rest; c is a smooth
 Gaussian field, brought to [0, 1], and the only chance there is. Learned from 96 recordings of 32
