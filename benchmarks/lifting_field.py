@@ -152,8 +152,9 @@ def main() -> None:
                 ],
                 "rows": rows,
                 "note": "Means over seeds, whose number is in the next table; energy distance over "
-                "the mean distance of two true runs, W1 of the mean over cells in standard deviations. Engression, "
-                "Gaussian and flow got the updates that take as long as ours.",
+                "the mean distance of two true runs, W1 of the mean over cells in standard "
+                "deviations. Engression, Gaussian and flow got the updates that take as long as "
+                "ours.",
             },
             "lifting-field-ratio": {
                 "columns": ["mean energy distance over steps 1, 10, 50, of", "seeds",
