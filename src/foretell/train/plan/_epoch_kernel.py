@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numba import njit
 
-from foretell.train.plan._matching import WIPED_OUT, patch, replan
+from foretell.train.plan._matching import QUICK, WIPED_OUT, largest, patch, replan
 
 REORDER, REPLICATE, DROP = 0, 1, 2
 FINISHED, WIPED, STOPPED, LATE = 0, 1, 2, 3
@@ -109,12 +109,12 @@ def run_epoch(  # type: ignore[no-untyped-def]
                     supplier = owner.copy()
                 old_spare = spare.copy()
                 capacity, _, _ = replan(
-                    hosts, stacks, where, alive, owner, spare, load, capacity, True
+                    hosts, stacks, where, alive, owner, spare, load, capacity, np.int64(QUICK)
                 )
                 if capacity == WIPED_OUT:
                     return WIPED, max(now, t) + stall_s, saved, saved_useful, done
                 if in_step:
-                    units = patch(hosts, stacks, where, alive, supplier, old_spare).max()
+                    units = largest(patch(hosts, stacks, where, alive, supplier, old_spare))
                     extra += units * compute_s / q
                     tally[PATCH_S] += units * compute_s / q
                     tally[FIXED] += units == 0

@@ -11,6 +11,9 @@ at least 1, and a direct one costs exactly 1. So it is a shortest path, and the 
 Legend: N groups and shards, r hosts of a shard, q units of a shard, C units that a group takes.
 hosts (N, r), stacks (N, r), where (N, r): stacks[g, j] is the shard whose host number where[g, j]
 is g. owner and spare (N, q): the group of each unit, and a group that computes it as well, or -1.
+
+Arrays are filled and copied by loops, and constants are passed as np.int64(..): an assignment to a
+slice takes the compiler seconds, and for every constant it would compile the callee anew.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from numpy.typing import NDArray
 
 Index = NDArray[np.int64]
 WIPED_OUT = -1
+QUICK, FEWEST = 1, 0  # whether more units may move than need to
 _FAR = 1 << 40
 
 
@@ -51,7 +55,7 @@ def replan(  # type: ignore[no-untyped-def]
 
     Returns (capacity, moved, lost): the smallest capacity from ``capacity`` on, units that have a
     new owner who did not hold them, and how many units of the dead no survivor held. Capacity is
-    WIPED_OUT where a shard has no host left. With ``quick`` more units may move than need to.
+    WIPED_OUT where a shard has no host left. ``quick`` is QUICK or FEWEST.
     """
     n, q = owner.shape
     r = hosts.shape[1]
@@ -77,9 +81,11 @@ def replan(  # type: ignore[no-untyped-def]
             hosts, stacks, where, alive, owner, original, load, newly, lost, capacity, quick
         ):
             break
-        owner[:] = original
-        load[:] = base_load
-        newly[:] = 0
+        for g in range(n):
+            load[g] = base_load[g]
+            newly[g] = 0
+            for u in range(q):
+                owner[g, u] = original[g, u]
         capacity += 1
     moved = 0
     for i in range(n):
@@ -99,23 +105,23 @@ def patch(hosts, stacks, where, alive, supplier, spare):  # type: ignore[no-unty
     n, q = supplier.shape
     work = np.zeros(n, np.int64)
     lost = _take_spares(alive, supplier, spare.copy(), work)
-    work[:] = 0
+    for g in range(n):
+        work[g] = 0
     if lost.shape[0] == 0:
         return work
-    nobody = np.full((n, q), -1, np.int64)
-    placed = nobody.copy()
-    newly = np.zeros(n, np.int64)
+    nobody, placed = np.empty((n, q), np.int64), np.empty((n, q), np.int64)
+    newly = np.empty(n, np.int64)
+    _clear(nobody, work, newly)
+    _clear(placed, work, newly)
     counted = lost.copy()  # unit numbers from 0 for each shard, as units are alike
     counted[0, 1] = 0
     for m in range(1, lost.shape[0]):
         counted[m, 1] = counted[m - 1, 1] + 1 if lost[m, 0] == lost[m - 1, 0] else 0
-    most = 1
+    most, quick = np.int64(1), np.int64(QUICK)
     while not _placed(
-        hosts, stacks, where, alive, placed, nobody, work, newly, counted, most, True
+        hosts, stacks, where, alive, placed, nobody, work, newly, counted, most, quick
     ):
-        placed[:] = -1
-        work[:] = 0
-        newly[:] = 0
+        _clear(placed, work, newly)
         most += 1
     for m in range(lost.shape[0]):
         supplier[lost[m, 0], lost[m, 1]] = placed[counted[m, 0], counted[m, 1]]
@@ -123,11 +129,24 @@ def patch(hosts, stacks, where, alive, supplier, spare):  # type: ignore[no-unty
 
 
 @njit(cache=True)
+def _clear(placed, work, newly):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Nothing is placed anywhere."""
+    n, q = placed.shape
+    for g in range(n):
+        work[g] = 0
+        newly[g] = 0
+        for u in range(q):
+            placed[g, u] = -1
+
+
+@njit(cache=True)
 def fill_spares(stacks, alive, owner, spare, load, capacity):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Give free slots units that nobody else computes as well, in stack order."""
     n, q = owner.shape
     r = stacks.shape[1]
-    spare[:] = -1
+    for i in range(n):
+        for u in range(q):
+            spare[i, u] = -1
     for g in range(n):
         free = capacity - load[g] if alive[g] else 0
         for j in range(r):
@@ -230,12 +249,15 @@ def _augment(  # type: ignore[no-untyped-def]
     With ``quick``, by the first path that is found.
     """
     n, r = hosts.shape
-    distance = np.full(n, _FAR, np.int64)
-    via_shard = np.full(n, -1, np.int64)  # the unit that comes to this group
-    via_place = np.full(n, -1, np.int64)
-    from_group = np.full(n, -1, np.int64)
+    distance = np.empty(n, np.int64)
+    via_shard = np.empty(n, np.int64)  # the unit that comes to this group
+    via_place = np.empty(n, np.int64)
+    from_group = np.empty(n, np.int64)
     queue = np.empty(n + 1, np.int64)
     waiting = np.zeros(n, np.bool_)
+    for g in range(n):
+        distance[g] = _FAR
+        via_shard[g], via_place[g], from_group[g] = -1, -1, -1
     head = tail = 0
     for p in range(r):
         g = hosts[source, p]
@@ -299,11 +321,13 @@ def _relabel(hosts, alive, owner, original, x, x_old, touched):  # type: ignore[
     """Owners that agree with the counts; as many units as possible stay where they were."""
     n, r = hosts.shape
     q = owner.shape[1]
+    keep, need = np.empty(r, np.int64), np.empty(r, np.int64)
     for i in range(n):
         if not touched[i]:
             continue
-        keep = np.minimum(x[i], x_old[i])
-        need = x[i] - keep
+        for p in range(r):
+            keep[p] = min(x[i, p], x_old[i, p])
+            need[p] = x[i, p] - keep[p]
         for u in range(q):
             owner[i, u] = -1
             for p in range(r):
@@ -337,3 +361,12 @@ def positions(stacks, hosts):  # type: ignore[no-untyped-def]  # pragma: no cove
                     where[g, j] = p
                     break
     return where
+
+
+@njit(cache=True)
+def largest(work):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """The most units that one group has to compute."""
+    most = 0
+    for g in range(work.shape[0]):
+        most = max(most, work[g])
+    return most

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core.errors import ParameterError, WipeoutError
-from foretell.train.plan._matching import first_owner, patch, positions, replan
+from foretell.train.plan._matching import FEWEST, first_owner, patch, positions, replan
 from foretell.train.plan.checks import group_ids, whole
 from foretell.train.plan.placement import StackPlacement
 
@@ -221,7 +221,7 @@ class ReorderController:
             spare,
             load,
             old.capacity,
-            False,
+            FEWEST,
         )
         phase: Phase = "deeper" if capacity > old.capacity else "free" if lost else "fixed"
         if (members == self._alive).all():

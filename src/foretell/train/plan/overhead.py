@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from foretell.core.errors import ParameterError
 from foretell.core.random import as_generator
-from foretell.train.plan._matching import WIPED_OUT, first_owner, patch, positions, replan
+from foretell.train.plan._matching import (
+    QUICK,
+    WIPED_OUT,
+    first_owner,
+    largest,
+    patch,
+    positions,
+    replan,
+)
 from foretell.train.plan.checks import positive, whole
 from foretell.train.plan.endurance import EnduranceModel
 from foretell.train.plan.placement import StackPlacement
@@ -174,9 +182,11 @@ def _follow(hosts, stacks, where, first, order):  # type: ignore[no-untyped-def]
     for m in range(n - 1):
         alive[order[m]] = False
         before, old_spare = owner.copy(), spare.copy()
-        capacity, _, _ = replan(hosts, stacks, where, alive, owner, spare, load, capacity, True)
+        capacity, _, _ = replan(
+            hosts, stacks, where, alive, owner, spare, load, capacity, np.int64(QUICK)
+        )
         if capacity == WIPED_OUT:
             return capacities[:m], works[:m]
         capacities[m] = capacity
-        works[m] = patch(hosts, stacks, where, alive, before, old_spare).max()
+        works[m] = largest(patch(hosts, stacks, where, alive, before, old_spare))
     return capacities[: n - 1], works[: n - 1]
