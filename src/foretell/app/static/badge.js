@@ -62,6 +62,7 @@ function scale({ score, threshold }, tone) {
   draw("rect", { class: "allowed", x: 0, y: 3, width: `${at(threshold)}%`, height: 4, rx: 2 });
   draw("circle", { class: "here", cx: `${Math.min(99, Math.max(1, at(score)))}%`, cy: 5, r: 5 });
   const limit = make("span", {}, "given up to here");
-  limit.style.right = `${Math.min(100 - at(threshold), 82)}%`;
+  if (threshold < 0.5) limit.style.left = `${at(threshold)}%`;
+  else limit.style.right = `${100 - at(threshold)}%`;
   return make("div", { className: `scale ${tone}` }, svg, limit);
 }

@@ -70,7 +70,7 @@ export class Turn {
     const parts = [whole];
     if (message.asks_back && !said.includes(message.asks_back)) parts.push(make("p", { className: "answer" }, message.asks_back));
     if (order.size) parts.push(this.#list("Sources", [...order.values()]));
-    else if (message.nearest?.length) parts.push(this.#nearest(message.nearest));
+    else if (message.nearest?.length) parts.push(this.#nearest(message.nearest, message.decision.action === "pass_on" && !message.asks_back));
     const meta = make("div", { className: "meta" }, badge(message, Turn.calibrate));
     const when = timing(message.waited, this.early);
     if (when) meta.append(make("span", { className: "when" }, when));
@@ -96,8 +96,8 @@ export class Turn {
     return make("ul", { className: "sources", ariaLabel: label }, ...rows);
   }
 
-  #nearest(sources) {
-    const details = make("details", { className: "near" }, make("summary", { className: "caption" }, "What came nearest"), this.#list("What came nearest", sources.slice(0, 3).map((source) => ({ source, statement: "" }))));
+  #nearest(sources, open) {
+    const details = make("details", { className: "near", open }, make("summary", { className: "caption" }, "What came nearest"), this.#list("What came nearest", sources.slice(0, 3).map((source) => ({ source, statement: "" }))));
     details.addEventListener("toggle", () => this.show());
     return details;
   }

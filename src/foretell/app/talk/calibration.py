@@ -13,7 +13,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -259,7 +259,8 @@ def example_population(n: int) -> str:
 def shipped_calibration(*, vectors: bool) -> Calibration:
     """The calibration on the example that comes with foretell."""
     path = example_folder() / f"calibration-{'full' if vectors else 'lexical'}.json"
-    return Calibration.load(path)
+    made = Calibration.load(path)
+    return replace(made, population=example_population(len(made.doubts)))
 
 
 def calibration_for(

@@ -48,14 +48,18 @@ class Session:
         self._something = asyncio.Event()
         self.connection: object | None = None
         self._ended_at: dict[int, float] = {}
+        self._spoke_at: float | None = None  # the last sound of speech of the open question
 
     # From the conversation, in the loop ----------------------------------------------------------
 
     def hear(self, event: Event) -> None:
         """Take note of an event of the conversation, and tell the page."""
         turn = event.get("turn")
-        if event.kind == "state" and event["to"] == "settling":
-            self._ended_at = {turn: event.time}
+        if event.kind == "frame" and event["speech"]:
+            self._spoke_at = event.time
+        elif event.kind == "state" and event["to"] == "settling":
+            spoke_at, self._spoke_at = self._spoke_at, None
+            self._ended_at = {turn: event.time if spoke_at is None else spoke_at}
         message = written(event, self._named)
         if message is None:
             return

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from foretell.converse.answer import Gate
 
 CALIBRATE = (
-    "They are judged by a threshold that was calibrated on other documents. Calibrate it on "
-    "questions of yours: foretell talk calibrate QUESTIONS.jsonl --notes FOLDER"
+    "The threshold was calibrated on other documents. Calibrate it on questions of yours: foretell "
+    "talk calibrate QUESTIONS.jsonl --notes FOLDER"
 )
 _SERVER = ("fastapi", "uvicorn", "websockets")
 _RECORDINGS = 1000  # of one server
