@@ -143,7 +143,7 @@ def heard(every: int, cpu_s: float = np.inf) -> list[tuple[Spoken, dict[str, Any
 
     After `cpu_s` CPU-s of hearing the others are left for the next run.
     """
-    from foretell.converse.audio import Hearing
+    from foretell.converse.audio import Hearing, Patience
 
     folder = CACHE / "speech" / f"heard-{every}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def heard(every: int, cpu_s: float = np.inf) -> list[tuple[Spoken, dict[str, Any
         if not path.exists():
             if time.process_time() > cpu_s:
                 break
-            ears = ears or Hearing(turn_end=None)
+            ears = ears or Hearing(turn_end=None, patience=Patience(plain_s=0.7))
             path.write_text(json.dumps(hear_recording(one.samples, ears)))
         found.append((one, json.loads(path.read_text())))
     return found
