@@ -1,5 +1,7 @@
 """Compiled integrators behind `foretell.data.systems`.
 
+Arrays are copied by a loop: an assignment to a slice takes the compiler seconds.
+
 Legend: T samples, D state dimension, S stages, M units, P rectified units.
 """
 
@@ -12,6 +14,12 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LORENZ63, LORENZ96, ROSSLER = 0, 1, 2
+
+
+@njit(cache=True)
+def _copy(target: Array, source: Array) -> None:
+    for d in range(source.size):
+        target[d] = source[d]
 
 
 @njit(cache=True)
@@ -48,11 +56,11 @@ def smooth(
     states = np.empty((n_samples, D))
     slopes = np.empty((S, D))
     x, y = start_D.copy(), np.empty(D)
-    states[0] = x
+    _copy(states[0], x)
     for k in range(1, n_samples):
         for _ in range(substeps):
             for s in range(S):
-                y[:] = x
+                _copy(y, x)
                 for r in range(s):
                     if stages_SS[s, r] != 0.0:
                         for d in range(D):
@@ -61,7 +69,7 @@ def smooth(
             for s in range(S):
                 for d in range(D):
                     x[d] += h * weights_S[s] * slopes[s, d]
-        states[k] = x
+        _copy(states[k], x)
     return states
 
 
@@ -122,7 +130,7 @@ def piecewise_linear(
         code[i] = 1.0 if z[M - n_relu + i] > 0.0 else 0.0
     matrix = _region(A, W, code)
     states = np.empty((n_samples, M))
-    states[0] = z
+    _copy(states[0], z)
     piece = step / substeps
     for k in range(1, n_samples):
         for _ in range(substeps):
@@ -144,5 +152,5 @@ def piecewise_linear(
                 for i in range(n_relu):
                     code[i] = 1.0 if z[M - n_relu + i] > 0.0 else 0.0
                 matrix = _region(A, W, code)
-        states[k] = z
+        _copy(states[k], z)
     return states

@@ -48,7 +48,14 @@ def _solve(L: Array, k: int, x: Array) -> None:
 
 
 @njit(cache=True)
+def _add(total: Array, factor: float, row: Array) -> None:
+    for j in range(total.size):
+        total[j] += factor * row[j]
+
+
+@njit(cache=True)
 def _without(rows: Ints, lam: Array, k: int, out: int) -> int:
+    """Take row number ``out`` out of the first k; how many are left."""
     for i in range(out, k - 1):
         rows[i], lam[i] = rows[i + 1], lam[i + 1]
     return k - 1
@@ -64,7 +71,7 @@ def _warm(K: Array, over: Array, rows: Ints, lam: Array, k: int, L: Array) -> tu
         for i in range(k):
             lam[i] = over[rows[i]]
         _solve(L, k, lam)
-        out = 0
+        out = np.int64(0)  # a constant would compile _without anew
         for i in range(k):
             if lam[i] < lam[out]:
                 out = i
@@ -89,7 +96,7 @@ def search(
     k, changes = _warm(K, over, rows, lam, k, L)
     for i in range(k):
         active[rows[i]] = True
-        excess -= K[rows[i]] * lam[i]
+        _add(excess, -lam[i], K[rows[i]])
     while True:
         p = -1
         most = small
@@ -111,7 +118,7 @@ def search(
             curvature = K[p, p]
             for i in range(k):
                 curvature -= K[p, rows[i]] * r[i]
-            step, out = np.inf, -1
+            step, out = np.inf, np.int64(-1)
             if curvature > _SPAN * K[p, p]:
                 step = excess[p] / curvature
             for i in range(k):
@@ -120,10 +127,10 @@ def search(
             if step == np.inf:
                 return CONTRADICTION, k, lam, changes
             new += step
-            excess -= step * K[p]
+            _add(excess, -step, K[p])
             for i in range(k):
                 lam[i] -= step * r[i]
-                excess += step * r[i] * K[rows[i]]
+                _add(excess, step * r[i], K[rows[i]])
             if out < 0:
                 rows[k], lam[k] = p, new
                 active[p] = True

@@ -73,6 +73,7 @@ def filled(
 ) -> tuple[Index, Index]:
     """Places in the candidates and kinds of the k chosen, both (B, k)."""
     B = candidates.z.shape[0]
+    kind_of = np.array(candidates.kinds, order="C")  # of one layout, whatever the caller has
     left = candidates.z.copy()
     chosen, kinds = np.empty((B, k), dtype=np.int64), np.empty((B, k), dtype=np.int64)
     fenced = prices.barred is not None and prices.lookahead is not None
@@ -80,9 +81,9 @@ def filled(
     lookahead = prices.lookahead if fenced else np.zeros((1, 1))
     for slot in range(k):
         cost = variety.costs() + score_weight * prices.penalty
-        place = _best_left(left, candidates.kinds, score_weight, cost, fenced, barred, lookahead)
+        place = _best_left(left, kind_of, score_weight, cost, fenced, barred, lookahead)
         chosen[:, slot] = place
-        kinds[:, slot] = candidates.kinds[np.arange(B), place]
+        kinds[:, slot] = kind_of[np.arange(B), place]
         variety.take(kinds[:, slot])
     return chosen, kinds
 

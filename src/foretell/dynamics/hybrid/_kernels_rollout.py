@@ -60,6 +60,14 @@ def _activate_adjoint(grad: Array, gate: Array, out: Array, delta: Array) -> Non
 
 
 @njit(cache=True)
+def _copy(target: Array, source: Array) -> None:
+    """By a loop: an assignment to a slice takes the compiler seconds."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
+@njit(cache=True)
 def forward(
     z0: Array, dt: Array, drive: Array, W_in: Array, W_mid: Array, b_mid: Array, W_out: Array,
     b_out: Array, substeps: Whole, states: Array, stages: Array, gates: Array, hidden: Array,
@@ -74,7 +82,7 @@ def forward(
     total = np.empty((B, m), np.float32)
     a = np.empty((B, W_in.shape[1]), np.float32)
     z = z0.copy()
-    states[0] = z0
+    _copy(states[0], z0)
     step = 0
     for t in range(dt.shape[0]):
         bias = drive[min(t, drive.shape[0] - 1)]
@@ -105,7 +113,7 @@ def forward(
                 for j in range(m):
                     z[i, j] += d * total[i, j]
             step += 1
-        states[t + 1] = z
+        _copy(states[t + 1], z)
 
 
 @njit(cache=True)
@@ -129,7 +137,7 @@ def backward(
     for t in range(T - 1, -1, -1):
         for _ in range(substeps[t]):
             step -= 1
-            before[:] = lam
+            _copy(before, lam)
             for stage in range(3, -1, -1):
                 slope = slopes[step, stage]
                 for i in range(B):
@@ -149,6 +157,6 @@ def backward(
                         np.dot(delta, W_mid_T[layer - 1], g)
                 np.dot(deltas[0, step, stage], W_in_T, back)
                 before += back
-            lam[:] = before
+            _copy(lam, before)
         lam += grad[t]
     return lam

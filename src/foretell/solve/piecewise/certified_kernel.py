@@ -407,7 +407,7 @@ def advance(
     norm = region_matrix(A, W, code, wt)
     b, scale, d = np.zeros((ORDERS, M)), np.empty(M), np.empty(ORDERS)
     trial, leaving = np.empty(M), np.zeros(P, dtype=np.bool_)
-    log, n_flips = np.empty((16, 2 + M + P)), 0
+    log, n_flips = np.empty((16, 2 + M + P)), np.int64(0)
     settled, idle = False, 0  # idle: flips since time last advanced
     calm, level = 0, 0  # steps since the last flip, level of the last leap
     maps, bounds = np.empty((0, 2, M, M)), np.empty(0)

@@ -158,6 +158,8 @@ class StackPlacement:
         placement.scheme, placement.offsets, placement.redundancy = "stacks", None, r
         placement.stacks = table.astype(np.int64)
         placement.hosts_of = _hosts(placement.stacks)
+        placement.stacks.setflags(write=False)
+        placement.hosts_of.setflags(write=False)
         return placement
 
     def stack(self, group: int) -> Index:
