@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from foretell.app.instruments.asking import Asked, Request
+from foretell.app.instruments.spoken_numbers import in_digits
 from foretell.app.notes.passages import Passage
 from foretell.app.talk.calibration import calibration_for
 from foretell.app.talk.composing import (
@@ -252,8 +253,9 @@ class Assistant:
     # Instruments ---------------------------------------------------------------------------------
 
     def _first_concerned(self, text: str) -> tuple[Asked, Request] | None:
+        said = in_digits(text)
         for tool in self.instruments:
-            request = tool.read(text)
+            request = tool.read(said)
             if request is not None:
                 return tool, request
         return None
