@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,9 @@ Fitted = tuple[Study, FitFolder]
         ({"hellinger": 0.4}, "fair", "rhythm"),
         ({"divergence_floor": 4.0, "divergence": 4.2}, "unclear", "trend"),
         ({"divergence_floor": 4.0, "divergence": 40.0}, "poor", "differently"),
+        ({"ensembles": SimpleNamespace(ratio=0.3)}, "fair", "far too narrow"),
+        ({"ensembles": SimpleNamespace(ratio=3.0)}, "fair", "far too wide"),
+        ({"ensembles": SimpleNamespace(ratio=0.9)}, "good", "same rhythm"),
         ({"driven_error": 0.1}, "good", "inputs closely"),
         ({"driven_error": 0.9}, "poor", "does not follow"),
     ],
@@ -48,6 +52,18 @@ def test_verdict(fitted: Fitted, change: dict[str, object], grade: str, words: s
     verdict = judge(replace(calm, **change))
     assert verdict.grade == grade
     assert words in verdict.sentence
+
+
+def test_a_state_that_is_not_whole_is_named_with_a_remedy(fitted: Fitted) -> None:
+    study = fitted[0]
+    own = study.held_out.forecast
+    found = replace(own, persistence_error=0 * own.lead, valid_time=0.1)
+    narrow: Any = SimpleNamespace(ratio=0.3)
+    held = replace(study.held_out, forecast=found, ensembles=narrow)
+    said = " ".join(caution(study.recordings, study.plan, held, study.analysis, ()))
+    assert "add its velocity" in said
+    assert "add its velocity" not in " ".join(study.warnings)
+    assert "last value does as well" in " ".join(describe(held, study.analysis, study.recordings))
 
 
 def test_findings_name_cycle_and_period(fitted: Fitted) -> None:

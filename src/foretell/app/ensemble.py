@@ -76,7 +76,7 @@ def ensembles(model: Model, test: Trajectories, scale: Array) -> Ensembles | Non
     if found is None:
         return None
     starts, n_steps, runs = found
-    truth = np.array([test.values[0][s : s + n_steps + 1] for s in starts])
+    truth = np.array([test.values[r][s : s + n_steps + 1] for r, s in starts])
     return _judged(test, starts, runs, truth, scale)
 
 
@@ -92,36 +92,43 @@ def mean_run(model: Any, x0: Array, times: Array, controls: Array | None) -> Arr
     return np.asarray(np.mean([values[:shortest] for values in runs.values], axis=0))
 
 
-def _draw(model: Any, test: Trajectories) -> tuple[Array, int, Array] | None:
-    values, times = test.values[0], test.times[0]
-    n_steps = min(_MOST_STEPS, (len(values) - 1) // 4)
+def _draw(model: Any, test: Trajectories) -> tuple[list[tuple[int, int]], int, Array] | None:
+    """Starts (recording, row), steps and runs from each; spread over all recordings."""
+    n_steps = min(_MOST_STEPS, (len(test.values[0]) - 1) // 4)
     if n_steps < _FEWEST_STEPS:
         return None
-    whole = np.isfinite(values).all(axis=1).astype(np.int64)
-    sums = np.convolve(whole, np.ones(n_steps + 1, dtype=np.int64), "valid")
-    usable = np.flatnonzero(sums == n_steps + 1)
-    if usable.size < 2:
+    usable = []
+    for r, values in enumerate(test.values):
+        whole = np.isfinite(values).all(axis=1).astype(np.int64)
+        if len(whole) > n_steps:
+            sums = np.convolve(whole, np.ones(n_steps + 1, dtype=np.int64), "valid")
+            usable += [(r, int(row)) for row in np.flatnonzero(sums == n_steps + 1)]
+    if len(usable) < 2:
         return None
-    starts = usable[np.unique(np.linspace(0, usable.size - 1, _STARTS).astype(np.intp))]
     kept, runs = [], []
-    for start in starts:
-        rows = slice(int(start), int(start) + n_steps + 1)
-        inputs = None if test.controls is None else test.controls[0][rows]
+    for n in np.unique(np.linspace(0, len(usable) - 1, _STARTS).astype(np.intp)):
+        r, start = usable[n]
+        rows = slice(start, start + n_steps + 1)
+        inputs = None if test.controls is None else test.controls[r][rows]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ForetellWarning)
-                drawn = model.simulate(values[start], times[rows], controls=inputs,
-                                       n_samples=_MEMBERS, random_state=int(start))  # fmt: skip
+                drawn = model.simulate(test.values[r][start], test.times[r][rows], controls=inputs,
+                                       n_samples=_MEMBERS, random_state=start)  # fmt: skip
         except ForetellError:
             continue
         if all(len(run) == n_steps + 1 for run in drawn.values):
-            kept.append(start)
+            kept.append((r, start))
             runs.append(np.array(drawn.values))
-    return (np.array(kept), n_steps, np.array(runs)) if len(kept) > 1 else None
+    return (kept, n_steps, np.array(runs)) if len(kept) > 1 else None
 
 
 def _judged(
-    test: Trajectories, starts: Array, runs: Array, truth: Array, scale: Array
+    test: Trajectories,
+    starts: list[tuple[int, int]],
+    runs: Array,
+    truth: Array,
+    scale: Array,
 ) -> Ensembles:
     from foretell.dynamics.longrun import rank_histogram, spread_skill
 
@@ -133,8 +140,8 @@ def _judged(
     low, high = np.quantile(after_F, [0.1, 0.9], axis=1)
     shown = B // 2
     ends = [[0.5 - s / 2 for s in SHARES], [0.5 + s / 2 for s in SHARES]]
-    start = int(starts[shown])
-    times = test.times[0][start : start + T]
+    recording, start = starts[shown]
+    times = test.times[recording][start : start + T]
     return Ensembles(
         n_starts=B,
         n_members=S,

@@ -10,7 +10,7 @@ import numpy as np
 from foretell.app.planning import irregularity
 from foretell.app.study import Analysis, Grade, HeldOut, Plan, Verdict
 from foretell.app.trust_horizon_words import finding
-from foretell.app.words import amount, count, number
+from foretell.app.words import amount, count, listing, number
 from foretell.data import Trajectories
 
 # Grades compare with what two stretches of the same recording differ by (the noise floor).
@@ -18,6 +18,7 @@ _GOOD_DIVERGENCE, _FAIR_DIVERGENCE = 0.5, 2.0
 _GOOD_HELLINGER, _FAIR_HELLINGER = 0.15, 0.35
 _GOOD_DRIVEN, _FAIR_DRIVEN = 0.2, 0.5
 _BLIND_DIVERGENCE, _BLIND_HELLINGER = 2.0, 0.5  # floors above which the comparison tells nothing
+_LEAST_WIDTH, _MOST_WIDTH = 0.5, 2.0  # of ensembles, over their error, for a good model
 _DRIFT = 1.5  # standard deviations between the means of the two parts
 
 
@@ -49,6 +50,26 @@ def judge(held: HeldOut) -> Verdict:
             "Left alone, the model comes to rest, while the recorded system keeps moving. Use more "
             "effort, or more data.",
         )
+    return _with_ensembles(_left_alone(held), held)
+
+
+def _with_ensembles(verdict: Verdict, held: HeldOut) -> Verdict:
+    """A model whose ensembles are far too narrow or too wide is not a good one."""
+    found = held.ensembles
+    if found is None or verdict.grade != "good":
+        return verdict
+    if _LEAST_WIDTH <= found.ratio <= _MOST_WIDTH:
+        return verdict
+    off = (
+        "are far too narrow: do not take them for what may happen"
+        if found.ratio < _LEAST_WIDTH
+        else "are far too wide: it knows more than they say"
+    )
+    return Verdict("fair", f"{verdict.sentence} But its ensembles {off}.")
+
+
+def _left_alone(held: HeldOut) -> Verdict:
+    """The verdict on free runs of a model without inputs."""
     shape = _grade(held.divergence - held.divergence_floor, _GOOD_DIVERGENCE, _FAIR_DIVERGENCE)
     rhythm = _grade(held.hellinger - held.hellinger_floor, _GOOD_HELLINGER, _FAIR_HELLINGER)
     grade = max(shape, rhythm, key=("good", "fair", "poor").index)
@@ -104,6 +125,11 @@ def describe(held: HeldOut, analysis: Analysis, data: Trajectories) -> tuple[str
         found.append(
             "A forecast stays within 0.4 standard deviations for "
             f"{_ahead(held.forecast.valid_time, data)} (median over held-out starts)."
+            + (
+                ""
+                if held.forecast.useful >= 0.5
+                else " Keeping the last value does as well or better at most lead times."
+            )
         )
     trusted = finding(held.trust, unit)
     return (*found, trusted) if trusted else tuple(found)
@@ -283,6 +309,12 @@ def _far_off(held: HeldOut) -> bool:
     return held.divergence - held.divergence_floor > _FAIR_DIVERGENCE
 
 
+def _hidden_state(held: HeldOut) -> bool:
+    """Whether the recorded variables are probably not the whole state of a model of chance."""
+    narrow = held.ensembles is not None and held.ensembles.ratio < _LEAST_WIDTH
+    return narrow and held.driven_error is None and held.forecast.useful < 0.5
+
+
 def caution(
     recordings: Trajectories, plan: Plan, held: HeldOut, analysis: Analysis, extra: Sequence[str]
 ) -> tuple[str, ...]:
@@ -328,6 +360,13 @@ def caution(
             f"At effort 1 only {plan.learner} is fitted, and it has no chance in it. With "
             "--effort 2 several learners are compared, among them some that draw at random what "
             "comes next, and some for systems that jump."
+        )
+    if _hidden_state(held):
+        said.append(
+            f"{listing(list(recordings.names))} alone do not say where the system goes next: runs "
+            "from the same state part far less than the recordings do, and forecasts are no better "
+            "than keeping the last value. If something that moves is recorded by its place only, "
+            "add its velocity: a column with the change since the row before."
         )
     doubtful = sum(c.quality != "good" for c in analysis.cycles or ())
     if doubtful:

@@ -144,6 +144,11 @@ class Forecasts:
     valid_time: float
     examples: tuple[tuple[Array, Array, Array], ...]
 
+    @property
+    def useful(self) -> float:
+        """Share of the lead times at which the model beats keeping the last value."""
+        return float(np.mean(self.model_error[1:] < self.persistence_error[1:]))
+
 
 @dataclass(frozen=True)
 class HorizonTrial:

@@ -138,7 +138,9 @@ def _facts(study: Study) -> list[dict[str, str]]:
         facts.append(("Spectrum distance", number(held.hellinger, 2), floor))
     valid = held.forecast.valid_time
     if np.isfinite(valid):
-        note = f"then the error passes 0.4 sd ({number(valid * data.peak, 2)} periods)"
+        note = "then the error passes 0.4 sd"
+        if data.peak > 0:
+            note += f" ({number(valid * data.peak, 2)} periods)"
         facts.append(("Forecast holds for", amount(valid, unit, 2), note))
     elif np.isinf(valid):
         longest = amount(float(held.forecast.lead[-1]), unit, 2)
@@ -172,8 +174,8 @@ def _words(study: Study) -> dict[str, str]:
     )
     split_words = _split(study)
     error_words = (
-        f"The model beats keeping the last value at {100 * _useful(study):.0f}\u00a0% of these "
-        "lead times."
+        "The model beats keeping the last value at "
+        f"{100 * held.forecast.useful:.0f}\u00a0% of these lead times."
     )
     peak, own = held.spectra[0].peak, held.spectra[1].peak
     spectrum_words = "The data have no dominant frequency."
@@ -243,12 +245,6 @@ def _trust(study: Study) -> tuple[str, ...]:
         "are in, so no forecast can start from it. The free run above starts once, is given the "
         "recorded inputs, and is never corrected; its error is what to expect of a simulation.",
     )
-
-
-def _useful(study: Study) -> float:
-    """Share of the lead times at which the model beats keeping the last value."""
-    found = study.held_out.forecast
-    return float(np.mean(found.model_error[1:] < found.persistence_error[1:]))
 
 
 def _structure(study: Study) -> str:
