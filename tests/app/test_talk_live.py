@@ -14,10 +14,11 @@ from foretell.app.talk.ask import OneByOne, ask
 from foretell.app.talk.live import LiveConversation
 from foretell.app.talk.parts import EarPool, Limits, Workers
 from foretell.app.talk.pipeline import converse
+from foretell.app.talk.start import TalkRequest, run as start, sound_parts
 from foretell.app.talk.terminal import Screen
 from foretell.converse.conversation import Manners, replay_conversation
 from foretell.converse.lookup import BM25, StreamingLookup, Tool
-from foretell.core.errors import CapacityError, DataError
+from foretell.core.errors import CapacityError, DataError, ParameterError
 from foretell.core.timeline import Event, Timeline
 
 NOTES = {
@@ -386,3 +387,11 @@ def test_the_terminal_shows_what_is_ready_and_answers() -> None:
     assert "> when is the oil changed\n" + NOTES["oil"] in shown
     assert "[1] pump.md  Oil" in shown
     assert "\x1b[2J" not in shown
+
+
+def test_a_model_that_was_named_is_used_or_refused(tmp_path) -> None:
+    pytest.importorskip("ctranslate2", reason="needs the extra speech")
+    with pytest.raises(ParameterError, match="neither a folder nor a model"):
+        sound_parts(whisper=str(tmp_path / "none"))
+    with pytest.raises(ParameterError, match="--serve"):
+        start(TalkRequest(notes=tmp_path, voice="en-us"))

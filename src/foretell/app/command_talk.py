@@ -64,6 +64,19 @@ def start(
     level: Annotated[
         float, typer.Option("--level", help="Share of wrong answers among those given.")
     ] = 0.1,
+    whisper: Annotated[
+        str | None,
+        typer.Option(
+            "--whisper",
+            help="With --serve: folder or name of a Whisper model in CTranslate2's format.",
+        ),
+    ] = None,
+    voice: Annotated[
+        str | None,
+        typer.Option(
+            "--voice", help="With --serve: .onnx file of a Piper voice, or a voice of espeak-ng."
+        ),
+    ] = None,
 ) -> None:
     """Ask in the terminal, or serve a page; what cannot be vouched for is withheld."""
     from foretell.app.talk.start import TalkRequest, run
@@ -78,6 +91,8 @@ def start(
             record=record,
             llm=llm,
             level=level,
+            whisper=whisper,
+            voice=voice,
         )
     )
 

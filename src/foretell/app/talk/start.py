@@ -42,6 +42,8 @@ class TalkRequest:
     record: Path | None = None
     llm: str | None = None
     level: float = 0.1
+    whisper: str | None = None
+    voice: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def run(request: TalkRequest) -> None:
         for package in _SERVER:
             if find_spec(package) is None:
                 raise MissingExtraError(package, "serve", "serve the page")
+    elif request.whisper is not None or request.voice is not None:
+        raise ParameterError("--whisper and --voice are for the page. Add --serve.")
     if request.record is not None and request.record.exists():
         raise ParameterError(
             f"{request.record} is there already and is not written over. Give --record a new file."
@@ -116,22 +120,33 @@ def recorders(path: Path) -> Callable[[], Listener]:
     return record
 
 
-def sound_parts() -> Sound:
-    """What of hearing and speaking is installed; the models are loaded here."""
+def sound_parts(whisper: str | None = None, voice_name: str | None = None) -> Sound:
+    """What of hearing and speaking is installed, or was named; the models are loaded here.
+
+    Raises
+    ------
+    ForetellError
+        Where a model or voice that was named cannot be used.
+    """
     from foretell.converse.audio import Hearing, Voice, WhisperRecogniser
 
     ears: Callable[[], Ears] | None = None
     voice: Speech | None = None
     manners, missing = None, {}
     try:
-        recogniser = WhisperRecogniser()
+        recogniser = WhisperRecogniser(whisper)
         manners = Hearing(recogniser).manners
         ears = EarPool(lambda: Hearing(recogniser))
     except ForetellError as error:
+        if whisper is not None:
+            raise
         missing["hearing"] = f"The microphone is off: {coded(error)} Typing works the same way."
     try:
-        voice = Voice()
+        piper = voice_name is not None and voice_name.endswith(".onnx")
+        voice = Voice("piper" if piper else "auto", voice=voice_name)
     except ForetellError as error:
+        if voice_name is not None:
+            raise
         missing["voice"] = f"Answers are not read aloud: {coded(error)}"
     return Sound(ears, voice, manners, missing)
 
@@ -147,7 +162,7 @@ def _serve(request: TalkRequest, assistant: Any, record: Callable[[], Listener] 
     from foretell.app.talk.server import Server, Service, serve
 
     gate = Gate(request.host, os.environ.get("FORETELL_TOKEN", ""))
-    sound = sound_parts()
+    sound = sound_parts(request.whisper, request.voice)
     for line in sound.missing.values():
         typer.echo(line.replace("`", ""), err=True)
 
