@@ -6,6 +6,7 @@ in a hurry; the classifier errs more often, and is less sure.
 """
 
 import csv
+import importlib
 import inspect
 import re
 import subprocess
@@ -15,22 +16,21 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import all_estimators
 
 topics = ("linear_model", "cluster", "ensemble", "preprocessing", "decomposition", "svm")
 part_of = {}  # every sentence once
-for _, kind in all_estimators():
-    part = kind.__module__.split(".")[1]
-    for text in re.split(r"[.:]\s", inspect.getdoc(kind) if part in topics else ""):
-        words = re.findall("[a-z]+", text.lower())
-        if len(words) >= 6:
-            part_of.setdefault(" ".join(words), part)
+for part in topics:
+    for kind in filter(inspect.isclass, vars(importlib.import_module(f"sklearn.{part}")).values()):
+        for text in re.split(r"[.:]\s", inspect.getdoc(kind)):
+            words = re.findall("[a-z]+", text.lower())
+            if len(words) >= 6:
+                part_of.setdefault(" ".join(words), part)
 
 rng = np.random.default_rng(0)
 texts = rng.permutation(sorted(part_of))
 truth = np.array([part_of[text] for text in texts])
 train, calibrate, new = np.array_split(np.arange(len(texts)), 3)
-model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=30, max_iter=2000))
+model = make_pipeline(TfidfVectorizer(), LogisticRegression(C=30, max_iter=2000))
 model.fit(texts[train], truth[train])
 hasty = [" ".join(w for w in text.split() if rng.random() < 0.5) for text in texts[new]]
 
