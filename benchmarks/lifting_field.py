@@ -113,8 +113,9 @@ def judge(method: str, seed: int, variation: str, max_steps: int) -> dict[str, A
     }
 
 
-def main() -> None:
-    (paces,) = run_jobs("lifting_field_pace_local", pace, [{}], workers=1)
+def plan() -> tuple[dict[str, Any], dict[str, int], list[dict[str, Any]]]:
+    """Times of updates, updates of each method, jobs."""
+    (paces,) = run_jobs("lifting_field_pace_odd", pace, [{}], workers=1)
     ours = OURS["max_steps"] + OURS["mean_steps"]
     steps = {name: METHODS[name][1].get("max_steps", 0) for name in METHODS}
     for name in TIMED:  # the mean network of ours is counted like a label network
@@ -123,7 +124,12 @@ def main() -> None:
     wanted += [(ON_MAIN, s, "main") for s in SEEDS]
     wanted += [(m, 0, "main") for m in METHODS if m not in (*SEVERAL, ON_MAIN)]
     jobs = [{"method": m, "seed": s, "variation": v, "max_steps": steps[m]} for m, s, v in wanted]
-    results = run_jobs("lifting_field_local", judge, jobs, workers=1)
+    return paces, steps, sorted(jobs, key=lambda j: (j["seed"], j["variation"] == "held out"))
+
+
+def main() -> None:
+    paces, steps, jobs = plan()
+    results = run_jobs("lifting_field_odd", judge, jobs, workers=1)
     rows, ratios = [], []
     for v in {j["variation"]: None for j in jobs}:
         found = {

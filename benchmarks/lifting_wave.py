@@ -129,7 +129,8 @@ def judge(method: str, seed: int, max_steps: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main() -> None:
+def plan() -> tuple[dict[str, Any], dict[str, int], list[dict[str, Any]]]:
+    """Times of updates, updates of each method, jobs."""
     (paces,) = run_jobs("lifting_wave_pace", pace, [{}], workers=1)
     steps = dict.fromkeys(METHODS, OURS["max_steps"])
     ours = OURS["max_steps"] + OURS["mean_steps"]
@@ -138,6 +139,11 @@ def main() -> None:
     steps["lifting, as published"] = ours
     steps["other recordings"] = 0
     jobs = [{"method": m, "seed": s, "max_steps": n} for s in SEEDS for m, n in steps.items()]
+    return paces, steps, jobs
+
+
+def main() -> None:
+    paces, steps, jobs = plan()
     results = run_jobs("lifting_wave", judge, jobs, workers=1)
     rows = []
     for m in steps:

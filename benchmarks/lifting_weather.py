@@ -122,14 +122,18 @@ def judge(method: str, seed: int) -> dict[str, Any]:
     }
 
 
+def plan() -> list[dict[str, Any]]:
+    return [
+        {"method": m, "seed": s} for s in SEEDS for m in METHODS
+        if not (s and METHODS[m][0] is AnalogueTransition)
+    ]  # fmt: skip
+
+
 def main() -> None:
     if station() is None:
         print("the station file of pvlib is not here (pip install --no-deps pvlib); nothing done")
         return
-    jobs = [
-        {"method": m, "seed": s} for s in SEEDS for m in METHODS
-        if not (s and METHODS[m][0] is AnalogueTransition)
-    ]  # fmt: skip
+    jobs = plan()
     results = run_jobs("lifting_weather", judge, jobs, workers=1)
     rows = []
     for m in METHODS:

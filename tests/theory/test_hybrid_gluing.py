@@ -131,3 +131,29 @@ def test_the_saltation_matrix_is_the_derivative_across_a_jump(restitution):
     )
     assert np.allclose(S @ flow_before, flow_after)  # motion goes over into motion
     assert guard.direction == -1
+
+
+def test_gluing_across_a_step_does_not_hold_the_motion_up():
+    """On exact samples the gap falls with the third power of the step, a difference with the first.
+
+    The gap of velocities falls with the first power: between the two lies a curved piece.
+    """
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from foretell.data.hybrid_systems import torus
+    from foretell.dynamics.hybrid.training import _seam_gaps
+
+    found = []
+    for step in (0.04, 0.02):
+        values = torus(1, 200, step=step, random_state=0).trajectories.values[0]
+        angle = TURN * torch.from_numpy(np.stack([values], axis=1))
+        Z = torch.cat([torch.sin(angle), torch.cos(angle)], dim=-1)
+        jump = torch.from_numpy((np.abs(np.diff(values, axis=0)).max(axis=1) > 0.5) * 1.0)[:, None]
+        position, velocity = _seam_gaps(
+            Z, torch.full_like(jump, step), jump, torch.ones(200, 1, dtype=Z.dtype)
+        )
+        apart = (Z[1:] - Z[:-1]).pow(2).mean(dim=-1)[jump > 0].mean()
+        found.append([float(v.sqrt()) for v in (position, velocity, apart)])
+    position, velocity, apart = np.divide(*found)
+    assert position > 7.0
+    assert 1.9 < velocity < 2.1
+    assert 1.9 < apart < 2.1

@@ -64,7 +64,7 @@ def test_the_networks_without_torch_are_those_of_torch():
         assert np.allclose(mine[1], logits.numpy(), atol=1e-5)
 
 
-def test_the_decoder_with_fewer_heads_pulls_on_the_latent_space_with_a_tenth():
+def test_the_decoder_with_fewer_heads_pulls_on_the_latent_space_with_a_fifth():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from foretell.dynamics.hybrid.latent_model import Shape
     from foretell.dynamics.hybrid.modules import Decoder
@@ -78,7 +78,7 @@ def test_the_decoder_with_fewer_heads_pulls_on_the_latent_space_with_a_tenth():
     z = torch.randn(4, 5, requires_grad=True)
     (full,) = torch.autograd.grad(alone(z)[0][0].pow(2).sum(), z)
     (part,) = torch.autograd.grad(shared(z)[0][0].pow(2).sum(), z)
-    torch.testing.assert_close(part, 0.1 * full)
+    torch.testing.assert_close(part, 0.2 * full)
     assert len(last.weight) == 2
 
 

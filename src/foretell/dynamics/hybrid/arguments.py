@@ -17,7 +17,7 @@ from foretell.dynamics.hybrid.columns import Columns
 
 Array = NDArray[np.float64]
 
-DEFAULT_WEIGHTS = {"x": 1.0, "z": 1.0, "a": 1.0, "c": 0.1, "o": 0.01, "v": 0.0}
+DEFAULT_WEIGHTS = {"x": 1.0, "z": 1.0, "a": 1.0, "c": 0.1, "o": 0.01, "g": 5.0, "v": 0.0}
 
 
 def merged_weights(given: Mapping[str, float] | None) -> dict[str, float]:

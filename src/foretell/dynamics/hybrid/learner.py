@@ -70,7 +70,8 @@ class HybridLatentODE(HybridReading):
         Rectified units of a piecewise-linear field; half of the latent ones by default.
     weights : mapping, optional
         Weights of the losses, by letter: x rollout, z latent consistency, a autoencoding, c
-        variance, o covariance, v velocity at jumps. Those left out keep their default.
+        variance, o covariance, g position at jumps, v velocity at jumps. Those left out keep their
+        default.
     seam_weight : float
         How much more latent consistency counts across a jump.
     variance_floor : float

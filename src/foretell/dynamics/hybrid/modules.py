@@ -23,7 +23,7 @@ except ImportError as error:
 
 _SMALL = 0.01  # start of the last layer of the encoder
 _OMEGA = 30.0  # frequencies of a sine layer
-_PULL = 0.1  # of decoders with fewer heads on what they share with the one that has most
+_PULL = 0.2  # of decoders with fewer heads on what they share with the one that has most
 
 
 class Network(nn.Module):  # type: ignore[misc,unused-ignore]
@@ -128,7 +128,7 @@ class Decoder(nn.Module):  # type: ignore[misc,unused-ignore]
     """Latent to candidates of the columns and logits of their weights, for each number of heads.
 
     The numbers of heads that are tried share all layers but the last. Those with fewer heads than
-    the most pull on the shared layers and on the latent space with a tenth of their gradient:
+    the most pull on the shared layers and on the latent space with a fifth of their gradient:
     with all of it, a decoder that cannot jump pulls apart what is glued; with none, a torus was
     learned twenty times worse on one seed of two.
     """
@@ -155,7 +155,7 @@ class Decoder(nn.Module):  # type: ignore[misc,unused-ignore]
 
 
 def _pulled(x: Tensor) -> Tensor:
-    """The same values with a tenth of the gradient."""
+    """The same values with a fifth of the gradient."""
     return x.detach() + _PULL * (x - x.detach())
 
 

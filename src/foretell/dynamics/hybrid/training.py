@@ -69,8 +69,9 @@ class HybridLoss:
         if w["c"] or w["o"]:
             hinge, off = collapse_losses(Z[whole > 0], s.variance_floor)
             loss = loss + w["c"] * hinge + w["o"] * off
-        if w["v"]:
-            loss = loss + w["v"] * _velocity_gap(Z, dt, torch.from_numpy(batch.jump), whole)
+        if w["g"] or w["v"]:
+            position, velocity = _seam_gaps(Z, dt, torch.from_numpy(batch.jump), whole)
+            loss = loss + w["g"] * position + w["v"] * velocity
         return loss
 
     def _decoded(self, run: Tensor, Z: Tensor, x: Tensor, seen: Tensor, whole: Tensor) -> Tensor:
@@ -169,11 +170,19 @@ def _tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     return torch.nan_to_num(x), seen.float(), seen.all(dim=-1).float()
 
 
-def _velocity_gap(Z: Tensor, dt: Tensor, jump: Tensor, whole: Tensor) -> Tensor:
-    """Difference of the one-sided latent velocities around each jump inside the windows."""
+def _seam_gaps(Z: Tensor, dt: Tensor, jump: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
+    """How far positions and velocities miss each other at the jumps inside the windows.
+
+    Straight lines through the two encoded samples before a jump and the two after it are compared
+    halfway between, so no field is needed that could hide a gap by being fast there.
+    """
     if len(dt) < 3:
-        return torch.zeros(())
+        return torch.zeros(()), torch.zeros(())
     speed = (Z[1:] - Z[:-1]) / dt[..., None]
+    before, after, half = speed[:-2], speed[2:], 0.5 * dt[1:-1, :, None]
+    position = Z[2:-1] - Z[1:-2] - half * (before + after)
     counts = jump[1:-1] * (1 - jump[:-2]) * (1 - jump[2:])
     counts = counts * whole[:-3] * whole[1:-2] * whole[2:-1] * whole[3:]
-    return weighted_mean((speed[2:] - speed[:-2]).pow(2).mean(dim=-1), counts)
+    return tuple(  # type: ignore[return-value]
+        weighted_mean(gap.pow(2).mean(dim=-1), counts) for gap in (position, after - before)
+    )
