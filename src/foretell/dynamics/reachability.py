@@ -199,9 +199,7 @@ class SteeredRuns(Learner):
         check_steerable(self.control_names_)
         H = checked_horizon(n_steps)
         mean, scale = self._typical()
-        start = mean if x0 is None else checked_starts(x0, self.names_)[0]
-        rest = checked_control(self.scaler_.control_mean if control is None else control,
-                               self.control_names_)  # fmt: skip
+        start, rest = operating_point(self, self.scaler_, x0, control, mean)
         unit = self.time_scale_ if step is None else float(step)
         times = unit * np.arange(H + 1)
 
@@ -220,17 +218,24 @@ class SteeredRuns(Learner):
         return self.scaler_.mean, self.scaler_.scale
 
 
-def checked_control(control: ArrayLike, names: tuple[str, ...]) -> Array:
-    """One value for each input.
+def operating_point(
+    model: Learner, scaler: Scaler, x0: ArrayLike | None, control: ArrayLike | None, mean: Array
+) -> tuple[Array, Array]:
+    """State (N,) and constant inputs (K,) around which to linearise; ``mean`` and theirs if None.
 
     Raises
     ------
     ParameterError
+        A shape does not fit, or a number is not finite.
     """
-    given = np.asarray(control, dtype=np.float64).reshape(-1)
-    if given.shape != (len(names),) or not np.isfinite(given).all():
+    names = model.control_names_
+    start = mean if x0 is None else checked_starts(x0, model.names_)[0]
+    rest = np.asarray(
+        scaler.control_mean if control is None else control, dtype=np.float64
+    ).reshape(-1)
+    if rest.shape != (len(names),) or not np.isfinite(rest).all():
         raise ParameterError(
-            f"control has {given.size} entries; needed is one finite number for each of "
+            f"control has {rest.size} entries; needed is one finite number for each of "
             f"{', '.join(names)}."
         )
-    return given
+    return start, rest

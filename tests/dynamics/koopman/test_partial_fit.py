@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from foretell.core import ArtifactError, DataError
+from foretell.core import ArtifactError, DataError, ParameterError
 from foretell.core.progress import Progress
 from foretell.data import Trajectories
 from foretell.data.controlled_systems import duffing
@@ -85,3 +85,39 @@ def test_it_can_be_fitted_like_the_others(tmp_path):
     made().fit(DATA, on_step=heard.append, checkpoint=tmp_path / "state", resume=False)
     assert [(p.step, p.total) for p in heard] == [(1, 1)]
     assert np.isfinite(heard[0].loss)
+
+
+def test_forgetting_is_a_regression_with_weights_that_decay():
+    rest = [DATA.select([n]) for n in range(8, 11)]
+    model = made(forget=0.98).fit(DATA.select(range(8)))
+    before = model.moments_
+    for part in rest:
+        model.partial_fit(part)
+    z = [model.lift_(model.scaler_.transform(part).values[0]) for part in rest]
+    u = [model.scaler_.transform(part).controls[0] for part in rest]
+    phi = np.concatenate([features(a[:-1], b[:-1], False) for a, b in zip(z, u, strict=True)])
+    ahead, weight = np.concatenate([a[1:] for a in z]), 0.98 ** np.arange(3 * 59 - 1, -1, -1)
+    left = 0.98 ** (3 * 59)
+    assert_allclose(
+        model.moments_.phi_phi, left * before.phi_phi + (phi.T * weight) @ phi, rtol=1e-9
+    )
+    assert_allclose(model.moments_.z_phi, left * before.z_phi + (ahead.T * weight) @ phi, rtol=1e-9)
+    assert model.moments_.n == pytest.approx(left * before.n + weight.sum())
+
+
+def test_a_plant_that_changes_is_followed_by_forgetting(tmp_path):
+    changed = duffing(damping=2.0)
+    test = changed.recordings(10, 60, random_state=9)
+    scores = {}
+    for forget in (1.0, 0.99):
+        model = made(forget=forget).fit(DATA)
+        model.save(tmp_path / f"{forget}")
+        again = load(tmp_path / f"{forget}").partial_fit(changed.recordings(6, 60, random_state=5))
+        scores[forget] = again.score(test)
+    assert scores[0.99] > 0.75 * scores[1.0]  # less than three quarters of the error
+
+
+@pytest.mark.parametrize("forget", [0.0, 1.2, -1.0, float("nan"), "slowly"])
+def test_impossible_forgetting_is_refused(forget):
+    with pytest.raises(ParameterError, match="forget="):
+        made(forget=forget).fit(DATA)

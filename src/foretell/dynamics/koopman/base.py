@@ -22,7 +22,6 @@ from foretell.dynamics.checks import (
     check_seed,
     check_validation,
     checked_controls,
-    checked_starts,
     checked_times,
     positive,
     whole,
@@ -36,8 +35,8 @@ from foretell.dynamics.reachability import (
     Reachability,
     by_differences,
     check_steerable,
-    checked_control,
     checked_horizon,
+    operating_point,
 )
 
 Array = NDArray[np.float64]
@@ -268,9 +267,7 @@ class KoopmanModel(MeasuredStates):
         if not self._bilinear:
             response = markov_parameters(self.A_, self.B_, self.C_, H)
         else:
-            x = scaler.mean if x0 is None else checked_starts(x0, self.names_)[0]
-            u = checked_control(scaler.control_mean if control is None else control,
-                                self.control_names_)  # fmt: skip
+            x, u = operating_point(self, scaler, x0, control, scaler.mean)
             rest = scaler.transform_controls(u)
             z0 = self._lift(self._at_rest(scaler.transform_values(x), rest))
 

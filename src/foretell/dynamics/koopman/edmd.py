@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -18,12 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ArtifactError, ParameterError, Progress, as_generator
 from foretell.data import Trajectories
-from foretell.dynamics.checks import as_trajectories, whole
+from foretell.dynamics.checks import as_trajectories, positive, whole
 from foretell.dynamics.koopman.base import KoopmanModel, control_range
 from foretell.dynamics.koopman.lifts import DictionaryLift, Lift
 from foretell.dynamics.koopman.linear import Moments, clipped, features
 from foretell.dynamics.koopman.windows import States
 from foretell.train.loop import OnStep
+
+Array = NDArray[np.float64]
 
 
 class EDMDc(KoopmanModel):
@@ -48,6 +51,10 @@ class EDMDc(KoopmanModel):
     validation : float
         Share held back from a first regression, whose residuals feed ``ensemble``; the model
         itself is the regression on all data.
+    forget : float
+        Weight of a pair of samples in ``partial_fit``, relative to the pair after it: the
+        forgetting factor of recursive least squares. 1 forgets nothing; 0.99 remembers about 100
+        pairs, 0.999 about 1000. ``fit`` weighs all pairs alike.
     random_state : int or None
         Draws the centres.
 
@@ -75,6 +82,7 @@ class EDMDc(KoopmanModel):
         n_delays: int = 0,
         stable: bool = False,
         validation: float = 0.2,
+        forget: float = 1.0,
         random_state: int | None = None,
     ) -> None:
         self.degree = degree
@@ -85,6 +93,7 @@ class EDMDc(KoopmanModel):
         self.n_delays = n_delays
         self.stable = stable
         self.validation = validation
+        self.forget = forget
         self.random_state = random_state
 
     def fit(
@@ -107,6 +116,7 @@ class EDMDc(KoopmanModel):
                 f"degree={self.degree!r}, n_centres={self.n_centres!r}; needed are whole numbers, "
                 "at least 1 and 0."
             )
+        self._check_forget()
         began = time.monotonic()
         states = self._prepare(as_trajectories(X, times))
         train, held = states.hold_back(float(self.validation), int(self.horizon))
@@ -131,9 +141,10 @@ class EDMDc(KoopmanModel):
         """Take in further recordings without those before: recursive least squares.
 
         The sums of the regression are kept, so that the model is the one of a regression on all
-        recordings so far, in any order and any parts. Scale and dictionary stay those of the first
-        call; the first call of an unfitted model is ``fit``. The residuals of ``ensemble`` are
-        renewed by those of the new recordings, under the model before it saw them.
+        recordings so far, in any order and any parts; with ``forget`` below 1, of one in which
+        older pairs of samples weigh less. Scale and dictionary stay those of the first call, which
+        is ``fit`` for an unfitted model. The residuals of ``ensemble`` are renewed by those of the
+        new recordings, under the model before it saw them.
 
         Raises
         ------
@@ -151,6 +162,7 @@ class EDMDc(KoopmanModel):
         """
         if not hasattr(self, "W_"):
             return self.fit(X, times)
+        self._check_forget()
         data = as_trajectories(X, times)
         states = self._known(data, int(self.horizon))
         if not hasattr(self, "moments_"):
@@ -160,7 +172,8 @@ class EDMDc(KoopmanModel):
             )
         before, lift = self.W_, self.lift_
         self._renew_residuals(states.windows(int(self.horizon), most=400), before)
-        self.moments_ = self.moments_ + self._sums(states, lift)
+        for phi, z_next in self._pairs(states, lift):
+            self.moments_ = self.moments_.then(phi, z_next, float(self.forget))
         self._adopt(self._regressed(self.moments_), lift)
         both = f"{self.fingerprint_}+{data.fingerprint()}"
         self.fingerprint_ = hashlib.sha256(both.encode()).hexdigest()
@@ -183,16 +196,25 @@ class EDMDc(KoopmanModel):
         super()._take_over(arrays, fields)
         if "n_pairs" in fields:  # a model of an earlier version has no sums to go on from
             self.moments_ = Moments(
-                arrays["moments.phi_phi"], arrays["moments.z_phi"], int(fields["n_pairs"])
+                arrays["moments.phi_phi"], arrays["moments.z_phi"], fields["n_pairs"]
             )
 
-    def _sums(self, states: States, lift: Lift) -> Moments:
-        moments = []
+    def _pairs(self, states: States, lift: Lift) -> Iterator[tuple[Array, Array]]:
         for s, u in zip(states.s, states.u, strict=True):
             z = lift(s)
-            moments.append(Moments.of(features(z[:-1], u[:-1], self._bilinear), z[1:]))
+            yield features(z[:-1], u[:-1], self._bilinear), z[1:]
+
+    def _sums(self, states: States, lift: Lift) -> Moments:
+        moments = [Moments.of(phi, z_next) for phi, z_next in self._pairs(states, lift)]
         return sum(moments[1:], moments[0])
 
-    def _regressed(self, sums: Moments) -> NDArray[np.float64]:
+    def _check_forget(self) -> None:
+        if not (positive(self.forget) and self.forget <= 1):
+            raise ParameterError(
+                f"forget={self.forget!r}; needed is a number above 0 and at most 1, 0.99 for a "
+                "memory of about 100 pairs of samples."
+            )
+
+    def _regressed(self, sums: Moments) -> Array:
         W = sums.least_squares(float(self.ridge))
         return clipped(W) if self.stable else W

@@ -29,20 +29,33 @@ def features(z: Array, u: Array, bilinear: bool) -> Array:
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over pairs of samples: phi phi' (Q, Q), z+ phi' (Z, Q), and their number.
+    """Sums over pairs of samples: phi phi' (Q, Q), z+ phi' (Z, Q), and the sum of their weights.
 
     Sums of parts add up, so that data can be spread over time or machines.
     """
 
     phi_phi: Array
     z_phi: Array
-    n: int
+    n: float
 
     @classmethod
     def of(cls, phi: Array, z_next: Array) -> Moments:
         """The sums of phi (.., Q) and z+ (.., Z)."""
         p, z = phi.reshape(-1, phi.shape[-1]), z_next.reshape(-1, z_next.shape[-1])
         return cls(p.T @ p, z.T @ p, len(p))
+
+    def then(self, phi: Array, z_next: Array, forget: float) -> Moments:
+        """With further pairs (T, Q) and (T, Z), each weighing ``forget`` as much as the next."""
+        if forget == 1.0:
+            return self + Moments.of(phi, z_next)
+        T = len(phi)
+        weight = forget ** np.arange(T - 1, -1, -1)
+        p, left = phi * weight[:, None], forget**T
+        return Moments(
+            left * self.phi_phi + p.T @ phi,
+            left * self.z_phi + z_next.T @ p,
+            left * self.n + float(weight.sum()),
+        )
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.phi_phi + other.phi_phi, self.z_phi + other.z_phi, self.n + other.n)
