@@ -1,11 +1,12 @@
 """Delays, bilinear inputs and controllers, on regressions that take no time."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from foretell.core import NumericalError, ParameterError
+from foretell.core import DataError, NumericalError, ParameterError
 from foretell.data import Trajectories
 from foretell.data.controlled_systems import cascaded_tanks, dc_motor, duffing
 from foretell.dynamics.koopman import EDMDc, KoopmanLQR, KoopmanMPC, closed_loop
@@ -120,6 +121,32 @@ def test_bad_controllers(model) -> None:
         KoopmanMPC(model, horizon=1)
     with pytest.raises(ParameterError, match="not finite"):
         KoopmanMPC(model).control([np.nan, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("controls", "message"),
+    [
+        (np.zeros((4, 1)), r"(?s)4.*5|5.*4"),  # one row too few
+        (np.zeros((5, 2)), r"2"),  # one column too many
+        (np.full((5, 1), np.nan), "finite|nan"),
+        (np.zeros((3, 5, 1)), r"\(2, 5, 1\)"),  # three runs of inputs for two starts
+        (None, "give controls"),
+    ],
+)
+def test_inputs_of_another_shape_are_refused(model, controls: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        model.predict(np.zeros((2, 2)), model.step_ * np.arange(5), controls=controls)
+
+
+def test_recordings_and_inputs_of_another_length_are_refused() -> None:
+    with pytest.raises(DataError, match=r"(?s)59.*60|60.*59"):
+        EDMDc().fit(Trajectories.from_arrays(np.zeros((60, 2)), controls=np.zeros((59, 1))))
+
+
+def test_integers_are_the_same_numbers() -> None:
+    values = np.random.default_rng(0).integers(-50, 50, size=(200, 2))
+    one, two = (EDMDc(degree=2, n_centres=0).fit(v) for v in (values, values.astype(float)))
+    np.testing.assert_array_equal(one.W_, two.W_)
 
 
 def test_dependent_observables_without_a_ridge_are_refused() -> None:
