@@ -148,7 +148,7 @@ def lines(report: TrainReport, job: Job, folder: Path) -> list[str]:
     """The result in words."""
     o = report.outcome
     said = [
-        f"Done: {job.steps} steps in {seconds(o.seconds)}, loss {o.loss:.4g}.",
+        f"Done: {o.step} steps in {seconds(o.seconds)}, loss {o.loss:.4g}.",
         f"{count(o.failures, 'failure').capitalize()} masked; "
         f"{count(o.replaced, 'worker')} started anew.",
         f"State   sha256 {o.sha256}",

@@ -13,8 +13,10 @@ from hypothesis import given, strategies as st
 
 from foretell.core import ArtifactError, ForetellWarning, NumericalError, ParameterError
 from foretell.train import Gradient, train
+from foretell.train.plan import StackPlacement
 from foretell.train.stacked import Checkpoints, StackedLoop, UnitSum, parse_faults, placement_for
 from foretell.train.stacked.states import digest, pack, unpack
+from foretell.train.stacked.worker import Worker
 from tests.train.stacked.helper_tasks import Bad, Impure, Regression
 
 finite = st.floats(-1e3, 1e3, allow_nan=False)
@@ -101,12 +103,13 @@ def test_ten_steps_without_a_finite_gradient_are_an_error_and_named() -> None:
 
 
 def test_a_gradient_beyond_64_bits_changes_nothing() -> None:
-    task = Bad()
+    task, said = Bad(), list[dict[str, object]]()
     task.value = 1e9
-    loop = StackedLoop(task, placement_for(1, 0))
+    loop = StackedLoop(task, placement_for(1, 0), report=said.append)
     with pytest.raises(NumericalError, match="the largest that can be added up in 64 bits"):
         loop.run(40)
     assert loop.step == 3
+    assert next(e for e in said if e["event"] == "value")["parameter"] == "weight[1]"
 
 
 def test_clocks_that_jump_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +183,19 @@ def test_faults_that_are_not_understood(text: str, said: str) -> None:
     with pytest.raises(ParameterError) as caught:
         parse_faults(text, 4)
     assert said in str(caught.value)
+
+
+def test_workers_with_another_placement_do_not_train_together() -> None:
+    """Their fingerprints differ, and whose differ are refused (test_membership)."""
+    worker = Worker()
+    one, other = (
+        worker._fingerprint(StackPlacement(7, offsets=marks), 2, 14, Regression(), "0")
+        for marks in ([0, 1, 3], [0, 2, 3])
+    )
+    assert [a == b for a, b in zip(one.split("; "), other.split("; "), strict=True)].count(
+        False
+    ) == 1
+    assert "placement" in one
 
 
 def test_any_so_many_may_fail_at_once() -> None:
