@@ -17,7 +17,7 @@ from foretell.core import ArtifactError
 
 Array = NDArray[np.float64]
 
-_OMEGA = 30.0  # frequencies of a sine layer
+OMEGA = 30.0  # frequencies of a sine layer
 _USUAL = 1.5  # sampling intervals that one step may cross
 
 
@@ -175,6 +175,6 @@ def _layers(
 def _network(layers: list[tuple[Array, Array]], x: Array, sine: bool) -> Array:
     for k, (W, b) in enumerate(layers[:-1]):
         a = x @ W + b
-        x = np.sin(_OMEGA * a) if sine and k == len(layers) - 2 else a * expit(a)
+        x = np.sin(OMEGA * a) if sine and k == len(layers) - 2 else a * expit(a)
     W, b = layers[-1]
     return np.asarray(x @ W + b)

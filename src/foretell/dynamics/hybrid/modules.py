@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from foretell.core import MissingExtraError
-from foretell.dynamics.hybrid.latent_model import Shape
+from foretell.dynamics.hybrid.latent_model import OMEGA, Shape
 
 try:
     import torch
@@ -22,7 +22,6 @@ except ImportError as error:
     raise MissingExtraError("torch", "learn", "train a HybridLatentODE") from error
 
 _SMALL = 0.01  # start of the last layer of the encoder
-_OMEGA = 30.0  # frequencies of a sine layer
 _PULL = 0.2  # of decoders with fewer heads on what they share with the one that has most
 
 
@@ -37,7 +36,7 @@ class Network(nn.Module):  # type: ignore[misc,unused-ignore]
         if sine:
             last_hidden: Any = self.layers[-2]
             width = widths[-3]
-            bound = (6.0 / width) ** 0.5 / _OMEGA
+            bound = (6.0 / width) ** 0.5 / OMEGA
             nn.init.uniform_(last_hidden.weight, -bound, bound)
 
     def features(self, x: Tensor) -> Tensor:
@@ -45,7 +44,7 @@ class Network(nn.Module):  # type: ignore[misc,unused-ignore]
         for layer in self.layers[:-2]:
             x = nn.functional.silu(layer(x))
         x = self.layers[-2](x)
-        return torch.sin(_OMEGA * x) if self.sine else nn.functional.silu(x)
+        return torch.sin(OMEGA * x) if self.sine else nn.functional.silu(x)
 
     def forward(self, x: Tensor) -> Tensor:
         """Values (..., n_out) at x (..., n_in)."""
@@ -58,7 +57,7 @@ def with_tangent(network: Network, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor
     for k, layer in enumerate(layers[:-1]):
         a, along = layer(x), nn.functional.linear(v, layer.weight)
         if network.sine and k == len(layers) - 2:
-            x, v = torch.sin(_OMEGA * a), _OMEGA * torch.cos(_OMEGA * a) * along
+            x, v = torch.sin(OMEGA * a), OMEGA * torch.cos(OMEGA * a) * along
         else:
             gate = torch.sigmoid(a)
             x, v = a * gate, (gate + a * gate * (1 - gate)) * along
@@ -88,20 +87,15 @@ class Encoder(nn.Module):  # type: ignore[misc,unused-ignore]
         return nn.functional.pad(x, pad) + z, nn.functional.pad(v, pad) + w
 
 
-class NetworkField(nn.Module):  # type: ignore[misc,unused-ignore]
+class NetworkField(Network):
     """V: latent and inputs to latent velocity, per model time."""
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        network = Network(shape.n_latent + shape.n_controls, shape.n_latent, shape, sine=False)
-        self.layers = network.layers
+        super().__init__(shape.n_latent + shape.n_controls, shape.n_latent, shape, sine=False)
 
     def forward(self, z: Tensor, u: Tensor | None = None) -> Tensor:
         """Velocities (..., m)."""
-        x = z if u is None else torch.cat([z, u], dim=-1)
-        for layer in self.layers[:-1]:
-            x = nn.functional.silu(layer(x))
-        return self.layers[-1](x)  # type: ignore[no-any-return,unused-ignore]
+        return super().forward(z if u is None else torch.cat([z, u], dim=-1))
 
 
 class PiecewiseField(nn.Module):  # type: ignore[misc,unused-ignore]
