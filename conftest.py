@@ -61,9 +61,13 @@ pytest_collect_file = Sybil(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The blocks of one page go to one process: the later ones use what the first ones made."""
+    """The tests of one file go to one process, unless they are marked spread.
+
+    Blocks of a page use what the first ones made; tests of a file share fixtures, and kernels that
+    two processes would otherwise compile at the same time.
+    """
     for item in items:
-        if item.path.suffix == ".md":
+        if not item.get_closest_marker("spread") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 

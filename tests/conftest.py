@@ -2,8 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("tests.contracts.learner")
@@ -17,6 +21,15 @@ settings.register_profile(
 )
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[Any], list[Any]]:
+    """Tests have no examples in docstrings: looking for some takes seconds."""
+    found = yield
+    return [item for item in found if not isinstance(item, DoctestModule)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,6 +16,8 @@ from foretell.train.stacked.links import listener
 from foretell.train.stacked.states import digest
 from tests.train.stacked.helper_tasks import Regression
 
+pytestmark = pytest.mark.spread
+
 HERE = Path(__file__).parent
 STEPS = 30
 SPEC = WorkerSpec(
