@@ -9,6 +9,7 @@ from .ppo import PPOTrainer
 from .rewards import exact_match, first_number_match, numeric_match
 from .rows import RowBatch
 from .runner import Runner, run_workflow
+from .settings import SharedSettings
 from .tiny import CharTokenizer, TinyCausalLM
 from .trainer import RLStep
 
@@ -25,6 +26,7 @@ __all__ = [
     "RLStep",
     "RowBatch",
     "Runner",
+    "SharedSettings",
     "Task",
     "ThreadGroup",
     "TinyCausalLM",

@@ -10,16 +10,15 @@ Yu et al. 2025 (DAPO, arXiv 2503.14476); Wang et al. 2026 (DistFlow, arXiv 2507.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from foretell.core.errors import MissingExtraError, ParameterError
-from foretell.train.graph import ParallelLayout, Workflow
-from foretell.train.rl.group import Group
+from foretell.train.graph import Workflow
 from foretell.train.rl.objectives import group_advantages, varied_groups
 from foretell.train.rl.policy import Policy
 from foretell.train.rl.rows import RowBatch
-from foretell.train.rl.trainer import PolicyTrainer, Reward
+from foretell.train.rl.settings import Reward, SharedSettings
+from foretell.train.rl.trainer import PolicyTrainer
 
 try:
     from torch import Tensor
@@ -36,46 +35,18 @@ class GRPOTrainer(PolicyTrainer):
         For instance a `LanguagePolicy`.
     reward_fn : callable
         From (task, completion) to a number; a plain function.
-    ref : Policy, optional
-        What the divergence is measured from; by default the policy as it is when ``fit`` begins,
-        which costs no memory where it has adapters.
-    group : Group, optional
-        The ranks; by default this one alone. `foretell.train.rl.join` gives those of torchrun.
-    layout : mapping, optional
-        `ParallelLayout` for "rollout" and "train". Layouts say which ranks hold the same rows; the
-        model is cut by the policy itself, if it can.
     group_size : int
         Samples of each prompt.
-    prompts_per_step : int
-        On all ranks together.
-    kl_coef : float
-        Weight of the divergence; 0 drops the reference and its node.
-    clip_range : float or (float, float)
-        How far the probability ratio may go; two numbers for below and above.
-    loss_norm : {"token", "sequence", "constant"}
-        See `foretell.train.rl.objectives.token_weights`.
     scale_std : bool
         Divide advantages by the standard deviation of the group; False is Dr. GRPO.
     ddof : int
         Of that standard deviation.
-    balance : str
-        How rows are shared out for training: "min_move", "keep", "lpt_equal", "lpt_relabel", "kk".
-    exactness : {"fast", "bitwise"}
-        "bitwise": the same weights, bit for bit, whatever the ranks, layout and balance.
-    updates_per_step : int
-        Updates on the rows of a step.
-    lr, max_grad_norm : float
-    chunks : int
-        Parts of a step; the next one is drawn while the last one is scored and moved.
-    double_buffer : bool
-        Two slots for each edge of the graph rather than one.
     dynamic_sampling : bool
         Replace prompts whose samples all have one reward by others, ten rounds at most.
-    mismatch_cap : float, optional
-        Weigh tokens by min(p_trainer / p_sampler, cap).
-    token_budget : int
-        Padded tokens in a micro-batch, for "fast".
-    random_state : int
+    **settings
+        `SharedSettings`: ref, group, layout, prompts_per_step, kl_coef, clip_range, loss_norm,
+        balance, exactness, updates_per_step, lr, max_grad_norm, chunks, double_buffer,
+        mismatch_cap, token_budget, random_state.
 
     Attributes
     ----------
@@ -101,37 +72,16 @@ class GRPOTrainer(PolicyTrainer):
         policy: Policy,
         reward_fn: Reward,
         *,
-        ref: Policy | None = None,
-        group: Group | None = None,
-        layout: Mapping[str, ParallelLayout] | None = None,
         group_size: int = 8,
-        prompts_per_step: int = 32,
-        kl_coef: float = 0.001,
-        clip_range: float | tuple[float, float] = 0.2,
-        loss_norm: str = "token",
         scale_std: bool = True,
         ddof: int = 1,
-        balance: str = "min_move",
-        exactness: str = "fast",
-        updates_per_step: int = 1,
-        lr: float = 2e-4,
-        max_grad_norm: float = 1.0,
-        chunks: int = 1,
-        double_buffer: bool = True,
         dynamic_sampling: bool = False,
-        mismatch_cap: float | None = None,
-        token_budget: int = 16384,
-        random_state: int = 0,
+        **settings: Unpack[SharedSettings],
     ) -> None:
         self.scale_std, self.ddof = scale_std, ddof
         super().__init__(
-            policy, reward_fn, ref=ref, group=group, layout=layout, group_size=group_size,
-            prompts_per_step=prompts_per_step, kl_coef=kl_coef, clip_range=clip_range,
-            loss_norm=loss_norm, balance=balance, exactness=exactness,
-            updates_per_step=updates_per_step, lr=lr, max_grad_norm=max_grad_norm, chunks=chunks,
-            double_buffer=double_buffer, dynamic_sampling=dynamic_sampling,
-            mismatch_cap=mismatch_cap, token_budget=token_budget, random_state=random_state,
-        )  # fmt: skip
+            policy, reward_fn, settings, group_size=group_size, dynamic_sampling=dynamic_sampling
+        )
         self.workflow = Workflow.dapo() if dynamic_sampling else Workflow.grpo()
 
     @classmethod

@@ -5,17 +5,17 @@ Source: Schulman et al. 2017 (arXiv 1707.06347) and 2015 (arXiv 1506.02438).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Unpack
 
 from foretell.core.errors import MissingExtraError, ParameterError
-from foretell.train.graph import ParallelLayout, Workflow
+from foretell.train.graph import Workflow
 from foretell.train.rl.fixed_point import from_fixed, to_fixed
 from foretell.train.rl.flat import FlatAdamW
-from foretell.train.rl.group import Group
 from foretell.train.rl.objectives import gae, token_weights
 from foretell.train.rl.policy import Policy
 from foretell.train.rl.rows import RowBatch
-from foretell.train.rl.trainer import PolicyTrainer, Reward
+from foretell.train.rl.settings import Reward, SharedSettings
+from foretell.train.rl.trainer import PolicyTrainer
 
 try:
     import torch
@@ -29,7 +29,7 @@ class PPOTrainer(PolicyTrainer):
 
     Parameters
     ----------
-    policy, reward_fn, ref, group, layout
+    policy, reward_fn
         See `GRPOTrainer`.
     critic : torch.nn.Module
         Called like the policy's module; its ``logits`` have one number for each token, for
@@ -41,9 +41,8 @@ class PPOTrainer(PolicyTrainer):
         How far a value may move from the old one without being penalised twice.
     group_size : int
         Samples of each prompt; 1 is enough here.
-    prompts_per_step, kl_coef, clip_range, loss_norm, balance, exactness, updates_per_step, lr, \
-max_grad_norm, chunks, double_buffer, mismatch_cap, token_budget, random_state
-        See `GRPOTrainer`.
+    **settings
+        `SharedSettings`, as for `GRPOTrainer`.
 
     Examples
     --------
@@ -65,39 +64,16 @@ max_grad_norm, chunks, double_buffer, mismatch_cap, token_budget, random_state
         reward_fn: Reward,
         critic: nn.Module,
         *,
-        ref: Policy | None = None,
-        group: Group | None = None,
-        layout: Mapping[str, ParallelLayout] | None = None,
         discount: float = 1.0,
         trace: float = 0.95,
         critic_lr: float = 1e-3,
         value_clip: float = 0.2,
         group_size: int = 1,
-        prompts_per_step: int = 32,
-        kl_coef: float = 0.001,
-        clip_range: float | tuple[float, float] = 0.2,
-        loss_norm: str = "token",
-        balance: str = "min_move",
-        exactness: str = "fast",
-        updates_per_step: int = 1,
-        lr: float = 2e-4,
-        max_grad_norm: float = 1.0,
-        chunks: int = 1,
-        double_buffer: bool = True,
-        mismatch_cap: float | None = None,
-        token_budget: int = 16384,
-        random_state: int = 0,
+        **settings: Unpack[SharedSettings],
     ) -> None:
         self.critic, self.critic_lr, self.value_clip = critic, critic_lr, value_clip
         self.discount, self.trace = discount, trace
-        super().__init__(
-            policy, reward_fn, ref=ref, group=group, layout=layout, group_size=group_size,
-            prompts_per_step=prompts_per_step, kl_coef=kl_coef, clip_range=clip_range,
-            loss_norm=loss_norm, balance=balance, exactness=exactness,
-            updates_per_step=updates_per_step, lr=lr, max_grad_norm=max_grad_norm, chunks=chunks,
-            double_buffer=double_buffer, dynamic_sampling=False, mismatch_cap=mismatch_cap,
-            token_budget=token_budget, random_state=random_state,
-        )  # fmt: skip
+        super().__init__(policy, reward_fn, settings, group_size=group_size)
         self.workflow = Workflow.ppo()
         self._critic_optimizer: FlatAdamW | None = None
 

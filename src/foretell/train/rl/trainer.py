@@ -15,7 +15,7 @@ balance policy. "fast": rows are packed by a token budget and gradients summed i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -26,28 +26,20 @@ from foretell.core.artifact import Artifact
 from foretell.core.errors import (
     ArtifactError,
     MissingExtraError,
-    NumericalError,
-    ParameterError,
 )
 from foretell.train.coordinator import Coordinator, ReshardStats
-from foretell.train.graph import Node, ParallelLayout, Planner, Workflow
-from foretell.train.rl.balancing import POLICIES
-from foretell.train.rl.fixed_point import from_fixed, summed, to_fixed
+from foretell.train.graph import Node, Planner, Workflow
+from foretell.train.rl.fixed_point import summed
 from foretell.train.rl.flat import FlatAdamW, weights_hash
-from foretell.train.rl.group import Alone, Group
+from foretell.train.rl.group import Alone
 from foretell.train.rl.loader import PromptStream, as_tasks
-from foretell.train.rl.lora import adapters_off, has_lora
-from foretell.train.rl.objectives import (
-    LOSS_NORMS,
-    clipped_objective,
-    token_weights,
-    varied_groups,
-)
+from foretell.train.rl.lora import has_lora
 from foretell.train.rl.policy import Policy, Task
 from foretell.train.rl.rewards import checked_reward
 from foretell.train.rl.rows import RowBatch
 from foretell.train.rl.runner import Runner
-from foretell.train.task import shard_generator
+from foretell.train.rl.settings import Reward, SharedSettings
+from foretell.train.rl.stages import Stages
 
 try:
     import torch
@@ -55,8 +47,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "learn", "train by reinforcement learning") from error
 
-Reward = Callable[[Task, Any], float]
-EXACTNESS = ("bitwise", "fast")
 _MOST_ROUNDS = 10  # of dynamic sampling in one step
 _CHECKED_STEPS = 3  # first steps in which the weights of the ranks are compared
 _STATE = "rl-training"
@@ -114,43 +104,28 @@ class RLStep:
         )
 
 
-class PolicyTrainer:
+class PolicyTrainer(Stages):
     """Base of `GRPOTrainer` and `PPOTrainer`; see there for the parameters."""
 
-    policy: Policy
-    reward_fn: Reward
-    group_size: int
     workflow: Workflow
 
-    def __init__(self, policy: Policy, reward_fn: Reward, **settings: Any) -> None:
-        self.policy, self.reward_fn = policy, reward_fn
-        for name, value in settings.items():
-            setattr(self, name, value)
+    def __init__(
+        self,
+        policy: Policy,
+        reward_fn: Reward,
+        settings: SharedSettings,
+        *,
+        group_size: int,
+        dynamic_sampling: bool = False,
+    ) -> None:
+        self.policy, self.reward_fn, self.group_size = policy, reward_fn, group_size
+        self.dynamic_sampling = dynamic_sampling
+        self._configure(settings)
         self.step_, self.cursor_, self.history_ = 0, 0, list[RLStep]()
         self._optimizer: FlatAdamW | None = None
         self._reference: Tensor | None = None  # weights before the first step
-        self._frozen_actor: torch.nn.Module | None = None
-        self._tasks: dict[int, Task] = {}
-
-    # ---- settings that both trainers have ----
-    group: Group | None
-    layout: Mapping[str, ParallelLayout] | None
-    ref: Policy | None
-    prompts_per_step: int
-    kl_coef: float
-    clip_range: float | tuple[float, float]
-    loss_norm: str
-    balance: str
-    exactness: str
-    updates_per_step: int
-    lr: float
-    max_grad_norm: float
-    chunks: int
-    double_buffer: bool
-    dynamic_sampling: bool
-    mismatch_cap: float | None
-    token_budget: int
-    random_state: int
+        self._frozen_actor = None
+        self._tasks = {}
 
     def fit(
         self,
@@ -284,37 +259,6 @@ class PolicyTrainer:
     def _optimizers(self) -> list[tuple[str, FlatAdamW]]:
         return [("actor", self._adam())]
 
-    def _check(self) -> None:
-        choices = {"exactness": EXACTNESS, "balance": POLICIES, "loss_norm": LOSS_NORMS}
-        for name, possible in choices.items():
-            if getattr(self, name) not in possible:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r}; needed is one of {', '.join(possible)}."
-                )
-        for name in (
-            "group_size",
-            "prompts_per_step",
-            "updates_per_step",
-            "chunks",
-            "token_budget",
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ParameterError(f"{name}={value!r}; needed is a whole number of at least 1.")
-        if not 0 <= self.kl_coef or not self.lr > 0:
-            raise ParameterError(
-                f"kl_coef={self.kl_coef!r}, lr={self.lr!r}; needed are at least 0 and above 0."
-            )
-        low, high = self._clip()
-        if not (0 < low < 1 and high > 0):
-            raise ParameterError(
-                f"clip_range={self.clip_range!r}; needed is a number in (0, 1), or two of them."
-            )
-
-    def _clip(self) -> tuple[float, float]:
-        clip = self.clip_range
-        return clip if isinstance(clip, tuple) else (float(clip), float(clip))
-
     def _start(self, tasks: list[Task]) -> None:
         """Plan, compare the plans and settings of all ranks, and give all the weights of rank 0."""
         self._check()
@@ -354,16 +298,6 @@ class PolicyTrainer:
             self._frozen_actor = copy.deepcopy(self.policy.module)
             FlatAdamW(self._frozen_actor, lr=self.lr).set(self._reference)
             self._frozen_actor.requires_grad_(False)
-
-    def _settings(self) -> str:
-        names = (
-            "group_size", "prompts_per_step", "kl_coef", "clip_range", "loss_norm", "balance",
-            "exactness", "updates_per_step", "lr", "chunks", "dynamic_sampling", "random_state",
-        )  # fmt: skip
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-
-    def _has_reference(self) -> bool:
-        return self.kl_coef > 0
 
     # ---- one step ----
 
@@ -454,139 +388,12 @@ class PolicyTrainer:
         found = sorted(set(self._main.group.all_gather(padded).flatten().tolist()))
         return [u for u in found if u >= 0]
 
-    # ---- nodes ----
-
-    def _node_rollout(self, places: list[int]) -> RowBatch:
-        parts = []
-        for chosen in self._prompt_units(places):
-            uid = [p * self.group_size + g for p in chosen for g in range(self.group_size)]
-            draws = torch.stack([self._draws(self.random_state, u) for u in uid])
-            prompts = [self._tasks[u // self.group_size].prompt for u in uid]
-            parts.append(self.policy.rollout(prompts, torch.tensor(uid), draws))
-        return RowBatch.concat(parts) if parts else RowBatch.without_rows()
-
-    def _prompt_units(self, places: list[int]) -> Iterator[list[int]]:
-        size = 1 if self.exactness == "bitwise" else max(1, 256 // self.group_size)
-        for start in range(0, len(places), size):
-            yield places[start : start + size]
-
-    def _draws(self, seed: int, uid: int) -> Tensor:
-        """The numbers in [0, 1) from which a row is drawn: of (seed, uid), never of a rank.
-
-        A uid occurs in one step only, so the step needs not enter.
-        """
-        return torch.from_numpy(shard_generator(seed, uid).random(self.policy.n_draws))
-
-    def _node_reward(self, rows: RowBatch) -> RowBatch:
-        if not len(rows):
-            return rows
-        rewards = []
-        for uid, text in zip(rows.uid.tolist(), self.policy.completions(rows), strict=True):
-            task = self._tasks[uid // self.group_size]
-            rewards.append(checked_reward(self.reward_fn(task, text), uid))
-        rows = rows.with_rows(reward=torch.tensor(rewards, dtype=torch.float64))
-        if self._main.layout("rollout").owner(self._copy()) == self._main.group.rank:
-            self._sums["reward"] += sum(rewards)
-            self._sums["drawn"] += len(rows)
-            self._sums["length"] += float(rows.tokens["mask"].sum())
-            if self.group_size > 1:
-                self._sums["flat"] += float((~varied_groups(rows, self.group_size)).sum())
-        return rows
-
-    def _copy(self) -> int:
-        return self._main.layout("rollout").copy_of(self._main.group.rank)
-
-    @torch.no_grad()
-    def _node_old_logp(self, rows: RowBatch) -> RowBatch:
-        return self._with_logp(rows, "old_logp", self.policy)
-
-    @torch.no_grad()
-    def _node_ref_logp(self, rows: RowBatch) -> RowBatch:
-        if self.ref is not None:
-            return self._with_logp(rows, "ref_logp", self.ref)
-        if self._frozen_actor is None:
-            with adapters_off():
-                return self._with_logp(rows, "ref_logp", self.policy)
-        reference = copy.copy(self.policy)
-        reference.module = self._frozen_actor
-        return self._with_logp(rows, "ref_logp", reference)
-
-    def _with_logp(self, rows: RowBatch, name: str, policy: Policy) -> RowBatch:
-        parts = [unit.with_tokens(**{name: policy.log_probs(unit)}) for unit in self._units(rows)]
-        return RowBatch.concat(parts) if parts else rows
-
-    def _units(self, rows: RowBatch) -> Iterator[RowBatch]:
-        """Rows that are computed together: those of a prompt, or as many as the budget allows."""
-        if not len(rows):
-            return
-        if self.exactness == "bitwise":
-            yield from rows.groups(self.group_size)
-            return
-        order = sorted(range(len(rows)), key=lambda k: (int(rows.lengths[k]), int(rows.uid[k])))
-        start = 0
-        for stop in range(1, len(order) + 1):
-            longest = int(rows.lengths[order[stop]]) if stop < len(order) else 0
-            if stop == len(order) or longest * (stop + 1 - start) > self.token_budget:
-                yield rows.select(order[start:stop])
-                start = stop
-
     # ---- the update ----
-
-    def _totals(self, rows: RowBatch) -> tuple[int, int]:
-        """Drawn tokens and rows of the step on all ranks, each row counted once."""
-        layout = self._main.layout("train")
-        owns = layout.owner(layout.copy_of(self._main.group.rank)) == self._main.group.rank
-        counts = [int(rows.tokens["mask"].sum()), len(rows)] if len(rows) and owns else [0, 0]
-        total = torch.tensor(counts)
-        self._main.group.all_sum(total)
-        return int(total[0]), int(total[1])
-
-    def _descend(
-        self,
-        rows: RowBatch,
-        optimizer: FlatAdamW,
-        loss: Callable[[RowBatch], tuple[Tensor, Tensor]],
-        place: str,
-    ) -> tuple[float, Tensor]:
-        """Add up gradients of sums over units and ranks, and follow them.
-
-        ``loss`` gives a unit's share of the loss and a vector of statistics that add up. Returns
-        the length of the gradient and the sums of (loss, statistics).
-        """
-        exact = self.exactness == "bitwise"
-        layout, rank = self._main.layout("train"), self._main.group.rank
-        owns = layout.owner(layout.copy_of(rank)) == rank
-        kind = torch.int64 if exact else torch.float32
-        total = torch.zeros(optimizer.size, dtype=kind, device=optimizer.mean.device)
-        stats = torch.zeros(3, dtype=torch.float64)
-        error: Exception | None = None
-        try:
-            for unit in self._units(rows):
-                value, more = loss(unit)
-                gradient = optimizer.gradient(value)
-                if not bool(torch.isfinite(gradient).all()):
-                    raise NumericalError(
-                        f"The gradient of the rows with uid {unit.uid[:3].tolist()}... is not "
-                        "finite. Lower the learning rate."
-                    )
-                total += to_fixed(gradient) if exact else gradient
-                stats += torch.cat([value.detach().double().cpu()[None], more.double().cpu()])
-            fixed = to_fixed(stats, bits=24)
-        except Exception as raised:
-            error = raised
-        self._main.agree(place, error=error)
-        if not owns:  # copies of a model that share rows count once
-            total.zero_()
-            fixed.zero_()
-        self._main.group.all_sum(total)
-        self._main.group.all_sum(fixed)
-        gradient = from_fixed(total).float() if exact else total
-        return optimizer.step(gradient), from_fixed(fixed, bits=24)
 
     def _update(self, rows: RowBatch, rounds: int) -> RLStep:
         """Run the nodes that train, and say how the step went."""
         self._tokens, self._rows = self._totals(rows)
-        self._trained: dict[str, float] = {}
+        self._trained = {}
         if self._rows:
             given = {self._before[-1].name: rows}
             self._last.run(self._updates, given, (self.step_, "update"))
@@ -604,44 +411,3 @@ class PolicyTrainer:
             mismatch=float(apart.max()),
             **{"loss": 0.0, "kl": 0.0, "clipped": 0.0, "gradient": 0.0, **self._trained},
         )
-
-    def _mismatch(self, rows: RowBatch) -> float:
-        if not len(rows) or "sampler_logp" not in rows.tokens:
-            return 0.0
-        return float((rows.tokens["old_logp"] - rows.tokens["sampler_logp"]).abs().max())
-
-    def _node_actor_train(self, rows: RowBatch) -> RowBatch:
-        """Follow the clipped objective, `updates_per_step` times on the same rows."""
-        for update in range(self.updates_per_step):
-            length, sums = self._descend(
-                rows, self._adam(), self._actor_loss, f"step {self.step_}, update {update}"
-            )
-            self._trained |= {
-                "gradient": length,
-                "loss": float(sums[0]),
-                "kl": float(sums[1]) / max(self._tokens, 1),
-                "clipped": float(sums[2]) / max(self._tokens, 1),
-            }
-        return rows
-
-    def _actor_loss(self, unit: RowBatch) -> tuple[Tensor, Tensor]:
-        tokens = unit.tokens
-        weights = token_weights(
-            unit, self.loss_norm, n_tokens=self._tokens, n_rows=self._rows,
-            longest=self.policy.n_draws,
-        )  # fmt: skip
-        cap = None
-        if self.mismatch_cap is not None:
-            cap = (tokens["old_logp"] - tokens["sampler_logp"]).exp().clamp(max=self.mismatch_cap)
-        losses = clipped_objective(
-            self.policy.log_probs(unit), tokens["old_logp"], tokens.get("ref_logp"),
-            self._token_advantage(unit), self._clip(), cap,
-        )  # fmt: skip
-        value = ((losses.policy + self.kl_coef * losses.kl) * weights).sum()
-        mask = tokens["mask"]
-        stats = torch.stack([(losses.kl.detach() * mask).sum(), (losses.clipped & mask).sum()])
-        return value, stats
-
-    def _token_advantage(self, unit: RowBatch) -> Tensor:
-        """Advantage of each token, shape (N,)."""
-        raise NotImplementedError
