@@ -11,8 +11,8 @@ import numpy as np
 from foretell.data import Trajectories
 from foretell.dynamics.shared_task import learner_task
 from foretell.train.stacked.loop import StackedLoop
+from foretell.train.stacked.spec import WorkerSpec, placement_for
 from foretell.train.stacked.supervisor import Supervisor
-from foretell.train.stacked.worker import WorkerSpec, placement_for
 
 WORKERS, STEPS = 3, 40
 _TASK = "foretell.dynamics.shared_task:learner_task"

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from foretell.core.errors import DataError, ParameterError
-from foretell.train.stacked.worker import WorkerSpec, placement_for
+from foretell.train.stacked.spec import WorkerSpec, placement_for
 
 KINDS = ("learner", "module", "rl")
 BACKENDS = ("sockets", "gloo")

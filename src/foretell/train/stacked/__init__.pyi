@@ -2,10 +2,12 @@ from .checkpoints import Checkpoints
 from .exact import UnitSum
 from .faults import Fault, FaultInjector, parse_faults
 from .loop import MinorityError, StackedLoop
+from .members import Outcome
 from .membership import Membership, View
 from .module import MaskedDataParallel, Unit
-from .supervisor import Outcome, Supervisor
-from .worker import Worker, WorkerSpec, placement_for
+from .spec import WorkerSpec, placement_for
+from .supervisor import Supervisor
+from .worker import Worker
 
 __all__ = [
     "Checkpoints",

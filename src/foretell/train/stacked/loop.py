@@ -16,10 +16,9 @@ A task with S shards in a step, N workers and q units: shard k belongs to unit k
 from __future__ import annotations
 
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,9 @@ from foretell.train.plan.placement import StackPlacement
 from foretell.train.stacked.collective import Alone, Collective, ViewLostError
 from foretell.train.stacked.exact import N_WORDS, StepSum, UnitSum
 from foretell.train.stacked.faults import FaultInjector
-from foretell.train.stacked.membership import Message, View
+from foretell.train.stacked.meeting import Meeting, Unmet
+from foretell.train.stacked.membership import View
+from foretell.train.stacked.plans import as_base, checksum, from_base
 from foretell.train.stacked.states import digest, pack, unpack
 from foretell.train.task import Gradient, TrainTask
 
@@ -39,81 +40,11 @@ Report = Callable[[dict[str, Any]], None]
 _MOST_SKIPS = 10  # steps in a row without a finite gradient
 _MOST_VIEWS = 50  # views in a row without a step
 _SMOOTHING = 0.02
-_CHECKSUM = 0xFFF
 
 
 class MinorityError(ForetellError, RuntimeError):
     """Too few workers are left, or reachable, to know that the others do not go on; no step is
     taken. The training can be resumed from its checkpoint."""
-
-
-class Meeting(Protocol):
-    """What the loop needs of ``Links``."""
-
-    pulse: int
-    finished: set[int]
-
-    def wait_view(self, patience_s: float) -> View | None:
-        """The next undisturbed view."""
-        ...
-
-    def stands(self, epoch: int) -> bool:
-        """Whether it is undisturbed."""
-        ...
-
-    def commit(self, epoch: int, step: int, *, stopped: bool = False) -> bool:
-        """Whether a step counts."""
-        ...
-
-    def settle(self, epoch: int, step: int, base: Message) -> bool:
-        """Note that the state belongs to the view."""
-        ...
-
-    def admit(self) -> bool:
-        """Whether somebody waits to be taken in."""
-        ...
-
-    def why_not(self) -> str:
-        """In words, what a view is missing."""
-        ...
-
-    def form(self, *, calm: bool = False) -> None:
-        """Ask for a new view."""
-        ...
-
-
-class Unmet:
-    """The meeting of a worker that is alone."""
-
-    def __init__(self, step: int = 0) -> None:
-        self.pulse, self.finished, self._step = 0, set[int](), step
-
-    def wait_view(self, patience_s: float) -> View | None:
-        """Always the same one."""
-        return View(1, {0: 0}, source=0, step=self._step)
-
-    def stands(self, epoch: int) -> bool:
-        """It does."""
-        return True
-
-    def commit(self, epoch: int, step: int, *, stopped: bool = False) -> bool:
-        """It does."""
-        return True
-
-    def settle(self, epoch: int, step: int, base: Message) -> bool:
-        """It does."""
-        return True
-
-    def admit(self) -> bool:
-        """Nobody does."""
-        return False
-
-    def why_not(self) -> str:
-        """Nothing is missing."""
-        return ""
-
-    def form(self, *, calm: bool = False) -> None:
-        """Nothing changes."""
 
 
 class StackedLoop:
@@ -296,7 +227,7 @@ class StackedLoop:
         step, healed = self._heal(view)
         base = view.base
         if base.get("owner"):
-            self.controller.adopt(_assignment(base), np.array(base["alive"], dtype=bool))
+            self.controller.adopt(from_base(base), np.array(base["alive"], dtype=bool))
         else:
             self.controller.reset()
         try:
@@ -306,7 +237,7 @@ class StackedLoop:
                 self.view = view
             raise
         stopped = bool(base.get("stopped"))
-        fresh = _base(assignment, view.ids, self.placement.n_groups, step, stopped)
+        fresh = as_base(assignment, view.ids, self.placement.n_groups, step, stopped)
         if not self._meeting.settle(view.epoch, step, fresh):
             raise ViewLostError("the view ended while it was entered")
         if healed is not None:
@@ -397,7 +328,7 @@ class StackedLoop:
         a = self.assignment
         table = a.interim if self._planned_at == self.step else a.owner
         self._sum.tell(
-            reform=self._meeting.admit(), stop=self.stop_wanted, plan=_checksum(table, self.step)
+            reform=self._meeting.admit(), stop=self.stop_wanted, plan=checksum(table, self.step)
         )
         room = getattr(self.task, "gradient_room", None)
         mean = np.empty(self._size, self._dtype) if room is None else room
@@ -447,7 +378,7 @@ class StackedLoop:
                 f"can be added up in 64 bits with {shards} units. Clip gradients inside the loss, "
                 "lower scale_bits, or write exact=False."
             )
-        if found.units != shards or found.plan != len(view.members) * _checksum(table, self.step):
+        if found.units != shards or found.plan != len(view.members) * checksum(table, self.step):
             raise NumericalError(
                 f"{found.units} units were added up in step {self.step}, of {shards}, or plans "
                 "differ between workers; nothing was changed. This is a fault of foretell: please "
@@ -498,25 +429,3 @@ class StackedLoop:
                     raise
         self._collective.close()
         return True
-
-
-def _checksum(table: NDArray[np.int64], step: int) -> int:
-    return zlib.crc32(table.tobytes(), step & 0xFFFFFFFF) & _CHECKSUM
-
-
-def _base(a: Assignment, ids: list[int], n: int, step: int, stopped: bool) -> Message:
-    """A plan as JSON values."""
-    alive = np.isin(np.arange(n), ids)
-    return {
-        "owner": a.owner.tolist(), "spare": a.spare.tolist(), "load": a.load.tolist(),
-        "capacity": a.capacity, "interim": a.interim.tolist(), "alive": alive.tolist(),
-        "planned_at": step, "stopped": stopped,
-    }  # fmt: skip
-
-
-def _assignment(base: Message) -> Assignment:
-    owner, spare, load, interim = (
-        np.array(base[k], dtype=np.int64) for k in ("owner", "spare", "load", "interim")
-    )
-    nothing = np.zeros_like(load)
-    return Assignment(owner, spare, load, int(base["capacity"]), 0, interim, nothing, "unchanged")

@@ -21,7 +21,7 @@ import threading
 import time
 from typing import Any
 
-from foretell.train.stacked.worker import WorkerSpec
+from foretell.train.stacked.spec import WorkerSpec, placement_for
 
 _ANSWER_S = 120.0
 
@@ -171,7 +171,7 @@ def prepare(spec: WorkerSpec) -> None:
 
     from foretell.train.plan.controller import ReorderController
     from foretell.train.stacked.exact import UnitSum
-    from foretell.train.stacked.worker import import_torch_for, placement_for, resolve
+    from foretell.train.stacked.target import import_torch_for, resolve
     from foretell.train.task import Gradient
 
     placement = placement_for(max(spec.n_workers, 2), 1)

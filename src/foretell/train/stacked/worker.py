@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
-import inspect
 import json
 import os
 import platform
-import random
 import socket
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,88 +25,25 @@ import numpy as np
 
 from foretell.core.errors import ArtifactError, ForetellError, ParameterError, WipeoutError
 from foretell.train.plan.placement import StackPlacement
-from foretell.train.plan.rulers import largest_redundancy
 from foretell.train.stacked.checkpoints import Checkpoints
 from foretell.train.stacked.faults import FaultInjector, parse_faults
 from foretell.train.stacked.links import Links, listener
 from foretell.train.stacked.loop import MinorityError, StackedLoop
 from foretell.train.stacked.membership import Membership, Standing
 from foretell.train.stacked.sockets import SocketCollective
+from foretell.train.stacked.spec import (
+    DONE,
+    FAILED,
+    MINORITY,
+    STOPPED,
+    VARIABLE,
+    WIPED_OUT,
+    WorkerSpec,
+    placement_for,
+)
 from foretell.train.stacked.states import digest
+from foretell.train.stacked.target import resolve, seed_all
 from foretell.train.task import TrainTask
-
-VARIABLE = "FORETELL_WORKER"
-DONE, FAILED, WIPED_OUT, MINORITY, STOPPED = 0, 1, 3, 4, 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkerSpec:
-    """What one worker is told; all of it JSON. See ``StackedJob`` for the meaning."""
-
-    me: int = 0
-    life: int = 0
-    addresses: list[list[Any]] = field(default_factory=lambda: [["127.0.0.1", 0]])
-    token: str = ""
-    target: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict)
-    path: list[str] = field(default_factory=list)
-    steps: int = 0
-    survive: int = 1
-    scheme: str | None = None
-    micro: int = 2
-    backend: str = "sockets"
-    exact: bool = True
-    scale_bits: int = 40
-    seed: int = 0
-    threads: int = 1
-    timeout_s: float = 4.0
-    stuck_s: float = 300.0
-    start_s: float = 60.0
-    patience_s: float = 60.0
-    orphan_s: float = 60.0
-    checkpoint_s: float = 60.0
-    checkpoint_steps: int | None = None
-    folder: str | None = None
-    resume: bool = False
-    hashes: bool = False
-    faults: str = ""
-    fault_s: float = 8.0
-    units: int | None = None
-    listen_fd: int = -1
-    channel_fd: int = -1
-
-    @property
-    def n_workers(self) -> int:
-        """N."""
-        return len(self.addresses)
-
-    def to_json(self) -> str:
-        """For the variable of the environment."""
-        return json.dumps(asdict(self))
-
-
-def placement_for(n_workers: int, survive: int, scheme: str | None = None) -> StackPlacement:
-    """Who may compute what, so that any ``survive`` workers can fail at once.
-
-    A ruler where there is one, everybody for everything where all but one may fail, else
-    contiguous stacks.
-
-    Examples
-    --------
-    >>> placement_for(7, 2), placement_for(4, 2)
-    (StackPlacement(7 groups, 3 hosts a shard, golomb 0 1 3), StackPlacement(4 groups, 3 hosts a shard, contiguous 0 1 2))
-    """  # noqa: E501
-    if not 0 <= survive < n_workers:
-        raise ParameterError(
-            f"survive={survive} with workers={n_workers}: at least one worker has to be left. "
-            f"Write survive = {max(n_workers - 1, 0)} or less, or use more workers."
-        )
-    hosts = survive + 1
-    if scheme is None:
-        ruled = hosts <= largest_redundancy(n_workers)
-        scheme = "golomb" if ruled else "elastic" if hosts == n_workers else "contiguous"
-    redundancy = None if scheme == "elastic" else hosts
-    return StackPlacement(n_workers, redundancy, scheme)  # type: ignore[arg-type]
 
 
 class Worker:
@@ -362,51 +295,13 @@ def current_worker() -> Worker:
     return _CURRENT[0] if _CURRENT else Worker()
 
 
-def resolve(target: str, path: list[str]) -> Any:
-    """The function that ``package.module:function`` names.
-
-    Raises
-    ------
-    ParameterError
-        Says which half of the name cannot be found, and where was looked.
-    """
-    module_name, _, name = target.partition(":")
-    if not module_name or not name:
-        raise ParameterError(
-            f"target {target!r} must be package.module:function, for instance my_training:main."
-        )
-    for folder in reversed(path):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        missing = error.name or module_name
-        if module_name == missing or module_name.startswith(f"{missing}."):
-            raise ParameterError(
-                f"the module {module_name!r} of target {target!r} cannot be imported. Looked in "
-                f"{', '.join(path) or 'the usual places'}. Put {module_name.split('.')[0]}.py "
-                "beside the job file, or install its package."
-            ) from error
-        raise ParameterError(
-            f"importing {module_name!r} needs {missing!r}, which is not installed. Install it, or "
-            "take the import out."
-        ) from error
-    if not hasattr(module, name):
-        known = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
-        raise ParameterError(
-            f"{module_name} has no {name!r}; it has {', '.join(sorted(known)[:8]) or 'nothing'}."
-        )
-    return getattr(module, name)
-
-
 def work(spec: WorkerSpec) -> int:
     """Run one worker; the exit code."""
     worker = Worker(spec)
     _CURRENT[:] = [worker]
     try:
         function = resolve(spec.target, spec.path)
-        _seed(function, spec.seed, spec.threads)
+        seed_all(function, spec.seed, spec.threads)
         task = function(**spec.arguments)
         if isinstance(task, TrainTask):
             worker.run(task)
@@ -437,27 +332,6 @@ def work(spec: WorkerSpec) -> int:
 
 def _step(worker: Worker) -> int:
     return worker.loop.step if worker.loop is not None else 0
-
-
-def import_torch_for(function: Any) -> None:
-    """Import torch if the file of a function mentions it: later is too late for a seed."""
-    source = None
-    with contextlib.suppress(TypeError):  # a built-in has none
-        source = inspect.getsourcefile(inspect.unwrap(function))
-    if source and "torch" in Path(source).read_text(encoding="utf-8", errors="replace"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module("torch")
-
-
-def _seed(function: Any, seed: int, threads: int) -> None:
-    """The same first parameters on every worker, whatever the target draws them with."""
-    import_torch_for(function)
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 (for the code of others, in a process of ours)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.manual_seed(seed)
-        torch.set_num_threads(threads)
 
 
 def _vectors(torch: Any) -> str:
