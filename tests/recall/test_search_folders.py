@@ -1,9 +1,11 @@
 """SketchIndex in folders: kill -9, damage, several processes and threads."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +95,7 @@ def test_other_processes_see_what_was_added_when_they_look(X, sketch, tmp_path) 
 
 
 WRITER = """
+import os
 import sys
 import numpy as np
 from foretell.recall import SketchIndex, SignSketch
@@ -100,41 +103,65 @@ from tests.recall.vectors import clustered
 
 X = clustered(6000)
 sketch = SignSketch(n_bits=32, random_state=0).fit(X)
-index = SketchIndex(sketch, backend=sys.argv[2], store=sys.argv[1])
-target = sys.argv[3] if len(sys.argv) > 3 else None
-if target:
-    index.add(X[:1000])
-    index.save(target)
-for start in range(0, 6000, 100):
-    if target:
-        index.save(target)
-    else:
-        index.add(X[start:start + 100])
-    sys.stdout.write(f"{start + 100}\\n")
+
+def say(what):
+    sys.stdout.write(f"{what}\\n")
     sys.stdout.flush()
+
+def write(store, backend, target=None):
+    say(os.getpid())
+    index = SketchIndex(sketch, backend=backend, store=store)
+    if target:
+        index.add(X[:1000])
+        index.save(target)
+    for start in range(0, 6000, 100):
+        if target:
+            index.save(target)
+        else:
+            index.add(X[start:start + 100])
+        say(start + 100)
+    os._exit(0)
+
+for line in sys.stdin:  # one process imports everything, and forks one to be killed
+    if os.fork() == 0:
+        write(*line.rstrip().split("|"))
+    os.wait()
+    say("ended")
 """
 
 
-def killed_after(lines: int, *arguments: object) -> int:
-    """Run the writer, kill it after some lines; the last line it wrote."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", WRITER, *map(str, arguments)],
+@pytest.fixture(scope="module")
+def writers() -> Iterator[subprocess.Popen[str]]:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", WRITER],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    assert child.stdout is not None
-    seen = [child.stdout.readline() for _ in range(lines)]
-    child.send_signal(signal.SIGKILL)
-    seen += child.stdout.read().split()
-    child.stdout.close()
-    child.wait()
+    with parent:
+        yield parent
+
+
+def killed_after(writers: subprocess.Popen[str], lines: int, *arguments: object) -> int:
+    """Let one write, kill it after some lines; the last line it wrote."""
+    assert writers.stdin is not None
+    assert writers.stdout is not None
+    writers.stdin.write("|".join(map(str, arguments)) + "\n")
+    writers.stdin.flush()
+    child = int(writers.stdout.readline())
+    seen = [writers.stdout.readline() for _ in range(lines)]
+    os.kill(child, signal.SIGKILL)
+    while (line := writers.stdout.readline()) != "ended\n":
+        seen.append(line)
     return int(seen[-1])
 
 
 @pytest.mark.parametrize("lines", [1, 4])
-def test_kill_minus_nine_while_adding_keeps_every_committed_vector(X, tmp_path, lines) -> None:
-    added = killed_after(lines, tmp_path / "i", "hnsw")
+def test_kill_minus_nine_while_adding_keeps_every_committed_vector(
+    X, writers, tmp_path, lines
+) -> None:
+    added = killed_after(writers, lines, tmp_path / "i", "hnsw")
     index = SketchIndex.load(tmp_path / "i")
     assert len(index) >= added
     rows = np.arange(0, added, 9)
@@ -147,8 +174,10 @@ def test_kill_minus_nine_while_adding_keeps_every_committed_vector(X, tmp_path, 
 
 
 @pytest.mark.parametrize("lines", [1, 3])
-def test_kill_minus_nine_while_saving_leaves_the_old_or_the_new(X, tmp_path, lines) -> None:
-    killed_after(lines, tmp_path / "own", "numpy", tmp_path / "copy")
+def test_kill_minus_nine_while_saving_leaves_the_old_or_the_new(
+    X, writers, tmp_path, lines
+) -> None:
+    killed_after(writers, lines, tmp_path / "own", "numpy", tmp_path / "copy")
     copy = SketchIndex.load(tmp_path / "copy")
     assert len(copy) == 1000
     ids, _, _ = copy.search(unit(X[:50]), k=1, budget=1000)
