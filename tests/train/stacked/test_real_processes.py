@@ -5,14 +5,23 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from foretell.core import ArtifactError, ParameterError
-from foretell.train.stacked import Outcome, StackedLoop, Supervisor, WorkerSpec, placement_for
+from foretell.train.stacked import (
+    Outcome,
+    StackedLoop,
+    Supervisor,
+    WorkerSpec,
+    placement_for,
+    supervisor,
+)
 from foretell.train.stacked.links import listener
+from foretell.train.stacked.nursery import Nursery
 from foretell.train.stacked.states import digest
 from tests.train.stacked.helper_tasks import Regression
 
@@ -24,6 +33,28 @@ SPEC = WorkerSpec(
     target="helper_tasks:regression", arguments={"pause": 0.004}, path=[str(HERE)], steps=STEPS,
     hashes=True, timeout_s=2.0, start_s=40.0, patience_s=12.0, fault_s=3.5,
 )  # fmt: skip
+
+
+class Shared(Nursery):
+    """Imports once what the workers of all tests need; they are processes of their own as ever."""
+
+    def close(self) -> None:
+        """Stay for the next test."""
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Shared]:
+    shared = Shared(SPEC, supervisor._environment(SPEC))
+    yield shared
+    Nursery.close(shared)
+
+
+@pytest.fixture(autouse=True)
+def _from_one_nursery(
+    nursery: Shared, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "gloo" not in request.node.name:  # which needs one that has imported torch
+        monkeypatch.setattr(supervisor, "Nursery", lambda spec, environment: nursery)
 
 
 def expected() -> dict[int, str]:
