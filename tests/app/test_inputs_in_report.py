@@ -59,6 +59,15 @@ def test_what_cannot_be_moved_is_said(study: SimpleNamespace) -> None:
     assert input_hint(study, "pump/").startswith('foretell plan pump/ --keep "level below ')
 
 
+def test_lead_times_at_which_the_last_value_is_nearer_are_named(study: SimpleNamespace) -> None:
+    assert "would miss by less" not in " ".join(input_words(study))
+    error = study.inputs.error.copy()
+    error[:, 1:11] += study.inputs.still[1:11] + 0.1
+    other = SimpleNamespace(**vars(study))
+    other.inputs = dataclasses.replace(study.inputs, error=error)
+    assert "Up to 40\u00a0s ahead it would miss by less" in " ".join(input_words(other))
+
+
 def test_the_step_response_is_that_of_the_plant(study: SimpleNamespace) -> None:
     after = study.inputs.reachability.step_response[:, 0, 0]
     rise = study.inputs.reachability.control_scale[0]

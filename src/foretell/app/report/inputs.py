@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 
 _OUT_OF_REACH = 0.05  # standard deviations
 _HARD = 0.3
+_SOME = 0.1  # share of the lead times that is worth a sentence
 _MOST_LINES, _MOST_COLUMNS = 4, 6
 
 
@@ -52,7 +53,7 @@ def _single(found: InputEffects) -> str:
         return "That is next to nothing: do not plan with this model."
     if reach < _HARD:
         return "That is little: plans can only correct it slightly."
-    return "That is enough to plan with."
+    return "That is reach enough for plans."
 
 
 def _hardest(found: InputEffects) -> str:
@@ -100,8 +101,17 @@ def _errors(found: InputEffects, unit: str) -> str:
         f"Given the recorded inputs, {found.n_starts} held-out forecasts were compared with what "
         f"followed: {amount(float(found.lead[-1]), unit, 2)} ahead half of them miss by less than "
         f"{number(half, 2)} standard deviations and 95\u00a0% by less than {number(most, 2)}; "
-        f"{better}."
+        f"{better}.{_sooner(found, unit) if half < still else ''}"
     )
+
+
+def _sooner(found: InputEffects, unit: str) -> str:
+    """Lead times at which keeping the last value is nearer, where it is not in the end."""
+    nearer = np.flatnonzero(found.still[1:] < found.error[0, 1:])
+    if nearer.size < _SOME * len(found.lead):
+        return ""
+    until = amount(float(found.lead[1 + nearer[-1]]), unit, 2)
+    return f" Up to {until} ahead it would miss by less: plan further than that."
 
 
 def input_steps(study: Study) -> str:
