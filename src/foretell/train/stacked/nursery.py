@@ -181,10 +181,10 @@ def prepare(spec: WorkerSpec) -> None:
         total.add(Gradient(0.0, np.ones(2, dtype=dtype)))
         total.mean(total.buffer, dtype)
     with contextlib.suppress(Exception):
-        if spec.backend == "gloo":
-            importlib.import_module("foretell.train.stacked.gloo")
         import_torch_for(resolve(spec.target, spec.path))
         _step_once()
+        if spec.backend == "gloo":
+            importlib.import_module("foretell.train.stacked.gloo")
 
 
 def _step_once() -> None:
