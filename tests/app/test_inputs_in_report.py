@@ -96,7 +96,7 @@ def test_a_model_without_inputs_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gain", "said"), [(1e-4, "next to nothing"), (0.03, "That is little"), (1.0, "enough to plan")]
+    ("gain", "said"), [(1e-4, "next to nothing"), (0.03, "That is little"), (1.0, "reach enough")]
 )
 def test_words_for_one_variable_follow_the_reach(gain: float, said: str) -> None:
     response = markov_parameters(np.array([[0.5]]), np.array([[gain]]), np.eye(1), 8)
