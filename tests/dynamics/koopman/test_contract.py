@@ -154,3 +154,14 @@ class TestEDMDc(KoopmanContract):
     def test_bad_dictionaries(self, changes) -> None:
         with pytest.raises(ParameterError, match="whole numbers"):
             self.new(**changes).fit(even())
+
+
+def test_the_best_of_several_trainings_is_kept() -> None:
+    small: dict[str, Any] = {**KoopmanContract.settings, "constraint": "none"}
+    one, three = (KoopmanQP(**small, n_restarts=n).fit(even()) for n in (1, 3))
+    assert three.compared_.keys() == {"none"}
+    better = three.compared_["none"] < one.compared_["none"]
+    assert better or three.compared_ == one.compared_
+    assert better == (three.score(even()) != one.score(even()))
+    with pytest.raises(ParameterError, match="n_restarts=0"):
+        KoopmanQP(**small, n_restarts=0).fit(even())

@@ -68,6 +68,9 @@ class KoopmanQP(NetworkKoopman):
         Windows that make W, and windows that are forecast with it, in each step.
     latent_weight : float
         Weight of errors of lifted states beside those of the measured ones.
+    n_restarts : int
+        Trainings from different first encoders, of which the one that forecasts recordings held
+        back best is kept; 3 to 5 where trainings with different seeds differ.
     stable : {"auto", True, False}
         Bring eigenvalues outside of the unit circle onto it: always, never, or when that does not
         cost accuracy on recordings held back.
@@ -118,6 +121,7 @@ class KoopmanQP(NetworkKoopman):
         lr: float = 1e-2,
         batch_size: int = 64,
         latent_weight: float = 0.1,
+        n_restarts: int = 1,
         stable: bool | str = "auto",
         validation: float = 0.2,
         random_state: int | None = None,
@@ -125,8 +129,8 @@ class KoopmanQP(NetworkKoopman):
         super().__init__(
             n_observables=n_observables, hidden=hidden, horizon=horizon, ridge=ridge, input=input,
             n_delays=n_delays, max_steps=max_steps, lr=lr, batch_size=batch_size,
-            latent_weight=latent_weight, stable=stable, validation=validation,
-            random_state=random_state,
+            latent_weight=latent_weight, n_restarts=n_restarts, stable=stable,
+            validation=validation, random_state=random_state,
         )  # fmt: skip
         self.constraint = constraint
         self.slack_penalty = slack_penalty

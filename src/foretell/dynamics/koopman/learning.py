@@ -47,6 +47,7 @@ Loss = Callable[[int, np.random.Generator], Tensor]
 _BAD = 1e6  # stands for an error that is not finite
 _LOOK_WINDOWS, _REFIT_WINDOWS = 200, 1000
 _CLIP = 5.0
+_APART = 1_000_003  # between the seeds of two restarts
 
 
 class Encoder(nn.Module):
@@ -95,6 +96,7 @@ class Learning:
     ) -> None:
         self.model, self.states, self.judged = model, states, judged
         self.n_outputs, self.seed = n_outputs, seed
+        self._modules: dict[tuple[str, int], tuple[Encoder, nn.Module]] = {}
         s, u, starts = states.joined(int(model.horizon))
         self._s, self._u, self._starts = torch.from_numpy(s), torch.from_numpy(u), starts
         self._rows = np.arange(int(model.horizon) + 1)
@@ -107,26 +109,23 @@ class Learning:
         self,
         name: str,
         *,
+        restart: int = 0,
         on_step: OnStep | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         identity: str = "",
     ) -> Candidate:
-        """Train one candidate: a family of bounds, or a baseline by its class name."""
-        model = self.model
+        """Train one candidate: a family of bounds or a baseline by its class name; a restart."""
+        model, seed = self.model, self.seed + _APART * restart
         F = self._s.shape[1]
-        encoder = seeded(
-            lambda: Encoder(F, tuple(model.hidden), int(model.n_observables)), self.seed
-        )
+        encoder = seeded(lambda: Encoder(F, tuple(model.hidden), int(model.n_observables)), seed)
         assert isinstance(encoder, Encoder)
         module: nn.Module = encoder
         if name == "JointKoopman":
             module = JointModule(encoder, self._regressed(encoder))
         loss = self._loss(name, encoder, module)
         n_steps = int(model.max_steps)
-        task = ModuleTask(
-            module, loss, n_steps=n_steps, lr=float(model.lr), clip=_CLIP, seed=self.seed
-        )
+        task = ModuleTask(module, loss, n_steps=n_steps, lr=float(model.lr), clip=_CLIP, seed=seed)
 
         def score() -> float:
             W, lift, _ = self._fitted(name, encoder, module, self.states, _LOOK_WINDOWS)
@@ -137,12 +136,12 @@ class Learning:
             resume=resume, identity=identity,
         )  # fmt: skip
         W, lift, facts = self._fitted(name, encoder, module, self.states, _REFIT_WINDOWS)
-        self._modules = {**getattr(self, "_modules", {}), name: (encoder, module)}
-        return Candidate(name, W, lift, self.error(W, lift), run, facts)
+        self._modules[name, restart] = encoder, module
+        return Candidate(name, W, lift, self.error(W, lift), run, facts, restart)
 
     def refit(self, found: Candidate, states: States) -> tuple[Array, dict[str, Any]]:
         """W of a trained candidate from all recordings."""
-        encoder, module = self._modules[found.name]
+        encoder, module = self._modules[found.name, found.restart]
         W, _, facts = self._fitted(found.name, encoder, module, states, _REFIT_WINDOWS)
         return W, facts
 

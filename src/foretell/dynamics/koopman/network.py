@@ -45,6 +45,7 @@ class Candidate:
     error: float
     run: TrainRun
     facts: dict[str, Any]
+    restart: int = 0
 
 
 class NetworkKoopman(KoopmanModel):
@@ -63,6 +64,7 @@ class NetworkKoopman(KoopmanModel):
         lr: float = 1e-2,
         batch_size: int = 64,
         latent_weight: float = 0.1,
+        n_restarts: int = 1,
         stable: bool | str = "auto",
         validation: float = 0.2,
         random_state: int | None = None,
@@ -77,6 +79,7 @@ class NetworkKoopman(KoopmanModel):
         self.lr = lr
         self.batch_size = batch_size
         self.latent_weight = latent_weight
+        self.n_restarts = n_restarts
         self.stable = stable
         self.validation = validation
         self.random_state = random_state
@@ -147,21 +150,25 @@ class NetworkKoopman(KoopmanModel):
         resume: bool,
     ) -> Candidate:
         """Train every candidate, keep the one with the least error; a draw is for the first."""
-        names = self._candidates()
-        several = len(names) > 1
+        trainings = [(name, k) for name in self._candidates() for k in range(int(self.n_restarts))]
+        several = len(trainings) > 1
         found: list[Candidate] = []
-        for n, name in enumerate(names):
+        for n, (name, restart) in enumerate(trainings):
+            label = f"{name}-{restart}" if restart else name
             place = None if checkpoint is None else Path(checkpoint)
             if place is not None and several:
-                place = place.with_name(f"{place.name}-{name}")
+                place = place.with_name(f"{place.name}-{label}")
             go_on = resume and (not several or place is None or place.exists() or n == 0)
             found.append(
                 learning.train(
-                    name, on_step=_shifted(on_step, n, len(names)), checkpoint=place,
-                    resume=go_on, identity=self._identity(data.fingerprint(), name),
+                    name, restart=restart, on_step=_shifted(on_step, n, len(trainings)),
+                    checkpoint=place, resume=go_on,
+                    identity=self._identity(data.fingerprint(), label),
                 )
             )  # fmt: skip
-        self.compared_ = {c.name: c.error for c in found}
+        self.compared_ = {
+            name: min(c.error for c in found if c.name == name) for name in self._candidates()
+        }
         return min(found, key=lambda c: c.error)
 
     def _conclude(
@@ -196,10 +203,10 @@ class NetworkKoopman(KoopmanModel):
 
     def _check_network(self) -> None:
         self._check_common()
-        for name, least in (("n_observables", 1), ("max_steps", 1), ("batch_size", 1)):
-            if not whole(getattr(self, name), least):
+        for name in ("n_observables", "max_steps", "batch_size", "n_restarts"):
+            if not whole(getattr(self, name), 1):
                 raise ParameterError(
-                    f"{name}={getattr(self, name)!r}; needed is a whole number >= {least}."
+                    f"{name}={getattr(self, name)!r}; needed is a whole number >= 1."
                 )
         if not (isinstance(self.hidden, tuple) and all(whole(h, 1) for h in self.hidden)):
             raise ParameterError(
