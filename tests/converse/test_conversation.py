@@ -151,6 +151,24 @@ def test_a_cough_after_the_answer_brings_it_again():
     assert first["text"] == again["text"]
 
 
+def test_an_echo_of_the_answer_does_not_bring_it_for_ever():
+    talk = Conversation(StreamingLookup(BM25(NOTES), k=2), manners=QUICK)
+    talk.on(Event("final", 0.1, {"text": "who discovered radium"}))
+    now, answers = 0.2, 0
+    for _ in range(10):
+        outs = talk.on(Event("end_of_turn", now))
+        for job in [out["job"] for out in outs if out.kind == "work"]:
+            turn = talk.turn.number
+            outs = talk.on(Event("work_done", now, {"turn": turn, "job": job, "value": "x"}))
+        if talk.state == "answering":
+            talk.on(Event("answer", now, {"turn": talk.turn.number, "text": "The Curies."}))
+            answers += 1
+        for _ in range(5):
+            now += 0.1
+            talk.on(Event("frame", now, {"seconds": 0.1, "speech": True}))
+    assert answers == 3
+
+
 @pytest.mark.parametrize(("pause", "released"), [(2.0, False), (0.9, True)])
 def test_later_or_after_the_button_it_is_another_question(pause, released):
     timeline = run_conversation(

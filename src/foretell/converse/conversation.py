@@ -33,6 +33,7 @@ BACKCHANNEL = frozenset(
     "aha ah oh".split()
 )
 _REMEMBERED = 256  # ids of inputs, and outputs that can be sent again
+_TAKEN_BACK = 2  # answers of one question
 _TURNS_KEPT = 8  # turns whose late results are still taken in
 
 
@@ -88,6 +89,7 @@ class Turn:
     answer: Event | None = None
     spoken: bool = False
     released: bool = False  # ended by the user's hand, not by a silence
+    taken_back: int = 0  # answers to parts of this question that were taken back
     quiet_from: float | None = None
     paused: bool = False
     serial: int = 0  # of the last words
@@ -211,6 +213,7 @@ class Conversation:
             self._give_up(turn, "the question goes on" if soon else "another question")
         fresh = self._begin(turn.text if turn and soon else "")
         if turn and soon:
+            fresh.taken_back = turn.taken_back + (not open_)
             self._emit("resumed", turn=fresh.number, of=turn.number)
         return fresh
 
@@ -218,8 +221,11 @@ class Conversation:
         """Whether speech, or words, began so soon after the end of a turn that it was a pause.
 
         After an answer only speech counts: who types or presses a button has ended the question.
+        That happens twice at most, since the speech may be the answer's own, from a loudspeaker.
         """
-        if turn.ended_at is None or (answered and (turn.released or not self._speech_s)):
+        if turn.ended_at is None:
+            return False
+        if answered and (turn.released or not self._speech_s or turn.taken_back >= _TAKEN_BACK):
             return False
         return self.time - self._speech_s - turn.ended_at <= self.manners.resume_s
 
