@@ -31,6 +31,7 @@ collect_ignore_glob = (
     if importlib.util.find_spec("torch")
     else [
         "src/foretell/recall/osc_head.py",
+        "src/foretell/train/agreement.py",
         "src/foretell/train/coordinator.py",
         "src/foretell/train/rl/*",
         *(f"src/foretell/train/stacked/{n}.py" for n in ("gloo", "module")),

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core.errors import ControllerError, DataError, MissingExtraError
-from foretell.train.graph import ParallelLayout, signature
+from foretell.core.errors import DataError, MissingExtraError
+from foretell.train.agreement import Agreement
+from foretell.train.graph import ParallelLayout
 from foretell.train.rl.balancing import balance
 from foretell.train.rl.buffer import DoubleBuffer
 from foretell.train.rl.group import Alone, Group
@@ -37,8 +38,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "learn", "train by reinforcement learning") from error
 
-_TEXT, _SHOWN = 20_000, 300  # bytes of a message for the other ranks, and what is shown of it
-_HEADER = 2048  # bytes in which ranks meet
 Ints = NDArray[np.int64]
 
 
@@ -88,7 +87,7 @@ class _Table:
     schema: str
 
 
-class Coordinator:
+class Coordinator(Agreement):
     """The data side of one rank.
 
     Parameters
@@ -132,7 +131,7 @@ class Coordinator:
         double_buffer: bool = True,
         may_be_empty: bool = False,
     ) -> None:
-        self.group: Group = group or Alone()
+        super().__init__(group or Alone())
         self.layouts = {k: v.over(self.group.size) for k, v in (layouts or {}).items()}
         self.balance, self.unit, self.eps = balance, unit, eps
         self.may_be_empty = may_be_empty
@@ -166,88 +165,6 @@ class Coordinator:
         """End an epoch: its rows and plans are dropped."""
         self.buffer.swap(epoch)
         self._plans = {key: plan for key, plan in self._plans.items() if key[0] != epoch}  # type: ignore[index]
-
-    def agree(self, place: str, *, detail: str = "", error: BaseException | None = None) -> None:
-        """Meet the other ranks; go on only if all are at this place and none has failed.
-
-        Parameters
-        ----------
-        place : str
-            Where in the program this is, for instance "step 3, actor_train".
-        detail : str
-            More that must be equal on all ranks, for instance a plan.
-        error : exception, optional
-            What went wrong on this rank.
-
-        Raises
-        ------
-        ControllerError
-            Another rank failed or is elsewhere; names the ranks and the places.
-        Exception
-            The given error, on the rank that gave it.
-        """
-        self._meet(place, detail, error)
-
-    def _meet(
-        self, place: str, detail: str, error: BaseException | None, told: bytes = b""
-    ) -> list[bytes]:
-        """Compare places, pass errors on, and give what every rank told."""
-        mine = np.zeros(_HEADER, dtype=np.uint8)
-        words = [int(error is not None), signature(f"{place}|{detail}"), len(told)]
-        mine[:24] = np.array(words, dtype=np.int64).view(np.uint8)
-        mine[24 : 24 + len(told)] = np.frombuffer(told[: _HEADER - 24], dtype=np.uint8)
-        gathered = self.group.all_gather(torch.from_numpy(mine)).numpy()
-        heads = gathered[:, :24].copy().view(np.int64)
-        if len(set(heads[:, 1].tolist())) > 1:
-            self._disagree(f"{place} {detail}", heads[:, 1].tolist(), error)
-        if heads[:, 0].any():
-            texts = self._texts("" if error is None else f"{type(error).__name__}: {error}")
-            if error is not None:
-                raise error
-            failed = int(np.flatnonzero(heads[:, 0])[0])
-            raise ControllerError(f"Rank {failed} failed before {place}: {texts[failed]}")
-        sizes = heads[:, 2].tolist()
-        found = [gathered[r, 24 : 24 + size].tobytes() for r, size in enumerate(sizes)]
-        beyond = max(sizes) - (_HEADER - 24)
-        if beyond > 0:
-            rest = np.zeros(beyond, dtype=np.uint8)
-            late = told[_HEADER - 24 :]
-            rest[: len(late)] = np.frombuffer(late, dtype=np.uint8)
-            more = self.group.all_gather(torch.from_numpy(rest)).numpy()
-            found = [
-                part + more[r].tobytes()[: size - len(part)]
-                for r, (part, size) in enumerate(zip(found, sizes, strict=True))
-            ]
-        return found
-
-    def _disagree(self, place: str, hashes: list[int], error: BaseException | None) -> None:
-        texts = self._texts(place)
-        columns = enumerate(zip(*texts, strict=False))
-        same = next((k for k, letters in columns if len(set(letters)) > 1), 0)
-        start = same - 40 if same > 80 else 0
-        seen: dict[str, list[int]] = {}
-        for rank, text in enumerate(texts):
-            shown = text[start : start + _SHOWN]
-            seen.setdefault(f"{'...' * (start > 0)}{shown}", []).append(rank)
-        told = "; ".join(
-            f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}: {text} "
-            f"(hash {hashes[ranks[0]]:016x})"
-            for text, ranks in seen.items()
-        )
-        raise ControllerError(
-            f"The ranks are not at the same place: {told}. A decision must depend only on "
-            "what all ranks know: settings, step, gathered metadata."
-        ) from error
-
-    def _texts(self, text: str) -> list[str]:
-        raw = text.encode()[:_TEXT]
-        sizes = self.group.all_gather(torch.tensor([len(raw)]))[:, 0].tolist()
-        mine = np.zeros(max([*sizes, 1]), dtype=np.uint8)
-        mine[: len(raw)] = np.frombuffer(raw, dtype=np.uint8)
-        found = self.group.all_gather(torch.from_numpy(mine)).numpy()
-        return [
-            found[rank, :size].tobytes().decode(errors="replace") for rank, size in enumerate(sizes)
-        ]
 
     def reshard(
         self,

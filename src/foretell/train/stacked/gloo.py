@@ -29,9 +29,9 @@ except ImportError as error:
 
 dist: Any = torch.distributed  # its process groups are compiled, and typed in part only
 
-_LONGEST_POLL = 0.002
-_PART = 1 << 19  # values of one sum: some of them fit into the cache of a processor
-_AT_ONCE = 3  # sums under way
+_FIRST_POLL, _LONGEST_POLL = 1e-10, 0.002  # seconds; the first for each byte
+_PART = 1 << 21  # values of one sum; smaller ones cost more turns of the processor
+_AT_ONCE = 2  # sums under way
 
 
 class GlooCollective:
@@ -137,14 +137,14 @@ class GlooCollective:
         """Wait for the oldest sum, and leave all of them behind when the view ends."""
         assert self._view is not None
         start, room, work = under_way[0]
-        pause = 2e-5
+        pause = max(2e-5, _FIRST_POLL * room.nbytes)
         while not work.is_completed():
             if not self._links.stands(self._view.epoch):
                 # Their end would wait for the sums, and those for a worker that hangs.
                 self._left.append((self._group, list(under_way)))
                 raise ViewLostError("the view ended")
             time.sleep(pause)
-            pause = min(1.5 * pause, _LONGEST_POLL)
+            pause = min(2 * pause, _LONGEST_POLL)
             self._links.pulse += 1
         work.wait()
         under_way.popleft()
