@@ -9,6 +9,7 @@ from foretell.core import DataError, NumericalError, ParameterError
 from foretell.data import Trajectories, systems
 from foretell.dynamics.choose import choose, hold_out
 from foretell.dynamics.evidence import look_at
+from foretell.dynamics.held_out_runs import _SHIFTS, Block, _starts
 
 
 class Known:
@@ -27,7 +28,8 @@ class Known:
         random_state: Any = None,
     ) -> Any:  # fmt: skip
         rng = np.random.default_rng(random_state)
-        runs = [self.run(np.asarray(x0), times, controls, rng) for _ in range(n_samples)]
+        starts = np.repeat(np.atleast_2d(np.asarray(x0, float)), n_samples, axis=0)
+        runs = [self.run(start, times, controls, rng) for start in starts]
         return Trajectories.from_arrays(runs, [times[: len(r)] for r in runs])
 
 
@@ -153,3 +155,32 @@ def test_what_the_recordings_show() -> None:
     assert not look_at(Trajectories.from_arrays(noisy)).has_scatter
     assert look_at(systems.thin(circle(), 0.5, 0)).is_uneven
     assert look_at(circle(100)).is_short
+
+
+def test_runs_of_every_shift_go_through_the_recording_once() -> None:
+    data = circle(900)
+    blocks = [Block(0, n, n + 75) for n in range(0, 900, 75)]
+    counts = np.zeros(900, int)
+    for start in _starts(blocks, data):
+        counts[start.rows] += 1
+    assert (counts == _SHIFTS).all()
+
+
+def test_a_slow_departure_is_seen_because_runs_last_several_blocks() -> None:
+    def departing(x0: Any, times: Any, controls: Any, rng: Any) -> Any:
+        run = turn(1.0)(x0, times, controls, rng)
+        return run * (1 + 0.5 * np.clip((times - times[0])[:, None] / 3 - 1, 0, 1))  # after 30 rows
+
+    chosen = choose(circle(), {"departing": Known(departing), "true": Known(turn(1.0))})
+    assert chosen.name == "true"
+    assert chosen.tried[0].score > 0.1
+
+
+def test_blocks_without_a_complete_pair_do_not_count() -> None:
+    data = circle(1200)
+    mask = np.ones((1200, 2), dtype=bool)
+    mask[901:990:2] = False
+    holes = Trajectories.from_arrays(
+        np.where(mask, data.values[0], np.nan), data.times[0], mask=mask
+    )
+    assert choose(holes, {"slow": Known(turn(0.4)), "true": Known(turn(1.0))}).name == "true"

@@ -276,11 +276,11 @@ def _compare(
             tried.append(Tried(name, *endless, endless, seconds[name], notes[name]))
             continue
         own = scores[name]
-        low, high = np.quantile(own[1:], ends)
+        low, high = own[0] + np.quantile(own[1:] - np.median(own[1:]), ends)  # drawing adds to it
         apart = own - scores[best]
         less, more = np.quantile(apart[1:], ends)
         tried.append(
-            Tried(name, float(own[0]), float(low), float(high),
+            Tried(name, float(own[0]), max(float(low), 0.0), float(high),
                   (float(apart[0]), float(less), float(more)), seconds[name])
         )  # fmt: skip
     return tuple(tried)
