@@ -1,12 +1,16 @@
 """A small transformer that learns the text of the licence: what the workers of spare_* train."""
 
+import contextlib
 import ctypes
 import json
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from foretell.train.stacked import MaskedDataParallel
 from foretell.train.stacked.worker import current_worker
@@ -54,16 +58,48 @@ def inside(name: str, **settings) -> None:
     main(**settings)
 
 
-def timed(folder: str, units: int, size: int, width: int, layers: int, context: int) -> None:
-    """Trains, and writes CPU and wall seconds of every step to a file of this worker."""
+def in_turns(folder: str, port: int, units: int, size: int, width: int, layers: int,
+             context: int) -> None:  # fmt: skip
+    """Takes steps of plain DDP and of MaskedDataParallel in turns, in the same two processes.
+
+    Writes CPU and wall seconds of every step of both to a file of this worker.
+    """
+    rank, data = current_worker().spec.me, text()
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    plain = DistributedDataParallel(Transformer(width, layers, context))
+    adam = torch.optim.AdamW(plain.parameters(), lr=3e-3)
     model = Transformer(width, layers, context)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    train, data, spent = MaskedDataParallel(model, optimizer, units=units), text(), []
-    for _ in train.steps():
-        cpu, wall = time.process_time(), time.monotonic()
+    train = MaskedDataParallel(model, torch.optim.AdamW(model.parameters(), lr=3e-3), units=units)
+
+    def ddp() -> None:
+        adam.zero_grad(set_to_none=False)
+        for k in range(units // 2):
+            with contextlib.nullcontext() if k == units // 2 - 1 else plain.no_sync():
+                (2 * loss_of(plain, *batch(data, size, context)) / units).backward()
+        adam.step()
+
+    def ours() -> None:
         train.step(lambda unit: loss_of(model, *batch(data, size, context)))
-        spent.append([time.process_time() - cpu, time.monotonic() - wall])
-    Path(folder, str(current_worker().spec.me)).write_text(json.dumps(spent))
+
+    spent: dict[str, list] = {"DDP": [], "ours": []}
+    for n in train.steps():
+        for name, step in (("DDP", ddp), ("ours", ours))[:: 1 if n % 2 else -1]:
+            dist.barrier()
+            cpu, wall = time.process_time(), time.monotonic()
+            step()
+            spent[name].append([time.process_time() - cpu, time.monotonic() - wall])
+    Path(folder, str(rank)).write_text(json.dumps(spent))
+
+
+def kept(folder: str, size: int, width: int, layers: int, context: int) -> None:
+    """Trains, and leaves the final weights in the folder."""
+    model, data = Transformer(width, layers, context), text()
+    train = MaskedDataParallel(model, torch.optim.AdamW(model.parameters(), lr=3e-3))
+    for _ in train.steps():
+        train.step(lambda unit: loss_of(model, *batch(data, size, context)))
+    flat = torch.cat([p.detach().reshape(-1) for p in model.parameters()]).numpy()
+    np.save(Path(folder, f"{current_worker().spec.me}.npy"), flat)
+    Path(folder, f"{current_worker().spec.me}.npy").replace(Path(folder, "weights.npy"))
 
 
 def main(width: int = 32, layers: int = 2, context: int = 32, size: int = 4, pause: float = 0.0,

@@ -256,7 +256,6 @@ if __name__ == "__main__":
         worker(*sys.argv[2:])
     elif sys.argv[1:] == ["large"]:
         large()
-        held_out()
     else:
         main()
         held_out()

@@ -1,8 +1,9 @@
 """Learning beside TRL: the same small Llama, prompts, samples and updates, from a warm start.
 
 Additions of two numbers below 100; reward 1 for the exact answer. Each seed warms a model up on the
-answers, then both sides train a copy of it. The weights are those of the look with the best
-validation; held-out additions are scored once. Needs TRL beside transformers.
+answers until it has about three quarters of them right, then both sides train a copy of it. The
+weights are those of the look with the best validation; held-out additions are scored once. Needs
+TRL beside transformers. The settings were chosen on seed 100, which is not among those shown.
 """
 
 import copy
@@ -18,11 +19,12 @@ from scipy import stats
 
 from foretell.train.rl import GRPOTrainer, LanguagePolicy, exact_match
 
-SEEDS, WARM, ITERATIONS, LOOK = 2, 700, 60, 20
-PROMPTS, SAMPLES, UPDATES, LR, LONGEST = 32, 8, 2, 5e-4, 4
+ENOUGH = 0.7  # of the training additions, greedy, where the warm start ends
+SEEDS, WARM, ITERATIONS, LOOK = 5, 2000, 80, 20
+PROMPTS, SAMPLES, UPDATES, LR, LONGEST = 32, 8, 2, 2e-4, 4
 
 
-def ours(model, train, looks) -> list[float]:
+def ours(model, train, looks) -> dict[str, list[float]]:
     policy = LanguagePolicy(model, tokenizer(), max_new_tokens=LONGEST)
     trainer = GRPOTrainer(
         policy, exact_match, group_size=SAMPLES, prompts_per_step=PROMPTS, kl_coef=0.0, lr=LR,
@@ -31,7 +33,10 @@ def ours(model, train, looks) -> list[float]:
     for _ in range(ITERATIONS // LOOK):
         trainer.fit(train, LOOK)
         looks(model)
-    return [step.flat_groups for step in trainer.history_]
+    return {
+        "flat": [step.flat_groups for step in trainer.history_],
+        "reward": [step.reward for step in trainer.history_],
+    }
 
 
 def theirs(model, train, looks, seed: int) -> None:
@@ -67,10 +72,6 @@ def theirs(model, train, looks, seed: int) -> None:
 def one_seed(seed: int) -> dict:
     torch.set_num_threads(1)
     train, validation, held_out = splits()
-    rng = np.random.default_rng(seed)
-    validation = [validation[k] for k in rng.permutation(len(validation))[:400]]
-    start = new_model(seed)
-    warm_start(start, train, WARM, seed)
     found: dict = {"seconds": {}, "best": {}, "at": {}}
 
     def score(model, tasks) -> float:
@@ -79,6 +80,10 @@ def one_seed(seed: int) -> dict:
         model.train()
         return score
 
+    start = new_model(seed)
+    found["warm_steps"] = warm_start(
+        start, train, WARM, seed, lambda: score(start, train[::20]) >= ENOUGH
+    )
     found["warm"] = score(start, held_out)
     for side in ("ours", "TRL"):
         model = copy.deepcopy(start)
@@ -91,7 +96,7 @@ def one_seed(seed: int) -> dict:
 
         began = time.process_time()
         if side == "ours":
-            found["flat"] = ours(model, train, looks)
+            found |= ours(model, train, looks)
         else:
             theirs(model, train, looks, seed)
         spent = time.process_time() - began - sum(s[2] for s in seen)
@@ -109,15 +114,17 @@ def lower_end(x: np.ndarray) -> float:
 
 
 def main() -> None:
-    runs = run_jobs("distflow_learning", one_seed, [{"seed": s} for s in range(SEEDS)], workers=1)
+    runs = run_jobs(
+        "distflow_learning_2e-4", one_seed, [{"seed": s} for s in range(SEEDS)], workers=1
+    )
     warm = np.array([r["warm"] for r in runs])
     best = {side: np.array([r["best"][side] for r in runs]) for side in ("ours", "TRL")}
     gain, apart = best["ours"] - warm, best["ours"] - best["TRL"]
     ratio = np.array([r["seconds"]["TRL"] / r["seconds"]["ours"] for r in runs])
     rows = [
         [f"seed {s}", float(warm[s]), float(best["ours"][s]), float(best["TRL"][s]),
-         r["at"]["ours"], r["at"]["TRL"], float(np.mean(r["flat"][:5])),
-         float(np.mean(r["flat"][-5:]))]
+         r["at"]["ours"], r["at"]["TRL"], *(float(np.mean(r[k][at])) for k in ("reward", "flat")
+                                            for at in (slice(5), slice(-5, None)))]
         for s, r in enumerate(runs)
     ]  # fmt: skip
     bars = [
@@ -131,13 +138,15 @@ def main() -> None:
     write_result(
         "distflow_learning",
         {"seeds": SEEDS, "iterations": ITERATIONS, "prompts": PROMPTS, "samples": SAMPLES,
-         "updates": UPDATES, "lr": LR, "warm_steps": WARM},
+         "updates": UPDATES, "lr": LR, "warm_until": ENOUGH},
         {
             "distflow-learning": {
                 "columns": ["", "warm start", "ours", "TRL", "iteration, ours", "iteration, TRL",
-                            "flat groups, first", "flat groups, last"],
+                            "reward, first", "reward, last", "flat groups, first",
+                            "flat groups, last"],
                 "rows": rows,
-                "note": "Share of held-out additions answered exactly, greedy.",
+                "note": "Share of the 1,000 held-out additions answered exactly, greedy; training "
+                "reward and flat groups are ours, means of five iterations.",
             },
             "distflow-learning-bars": {
                 "columns": ["what", "measured", "one-sided 95 % limit (of time: least)", "bar",

@@ -1,91 +1,82 @@
 """What exact sums cost beside plain data-parallel training, without failures: REAL, two workers.
 
-A transformer of about ten million parameters. Counted is the process CPU time of a step, the median
-over steps and workers, since the wall clock of a shared machine says little; the wall is shown too.
-Both sides take the same batches' size, the same number of micro-batches and the same optimiser.
+A transformer of about ten million parameters. Each of the two processes holds it twice, for plain
+DistributedDataParallel over gloo and for MaskedDataParallel, and takes their steps in turns, so
+that both see the same machine. CPU seconds of a step are those of both processes, wall seconds
+those of the slower one. Same batches, micro-batches and optimiser on both sides.
 """
 
 import json
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from _common import HERE, ratio_interval, run_jobs, shown, write_result
+from _common import HERE, median_interval, run_jobs, shown, write_result
 
 from foretell.train.stacked import Supervisor, WorkerSpec
 
-STEPS, SKIP = int(os.environ.get("STEPS", "7")), 2
-JOB = {"width": 384, "layers": 6, "context": 128, "size": 4, "units": 4, "steps": STEPS}
+STEPS, SKIP = int(os.environ.get("STEPS", "22")), 2
+JOB = {"width": 384, "layers": 6, "context": 128, "size": 4, "units": 4}
+KINDS = {"exact, gloo": ("gloo", True), "exact, sockets": ("sockets", True),
+         "float32, gloo": ("gloo", False)}  # fmt: skip
 
 
-def plain(repeat: int) -> dict:
-    """DistributedDataParallel over gloo."""
+def in_turns(backend: str, exact: bool, steps: int) -> dict:
+    """Seconds of every step, (2 ranks, steps, CPU and wall) for each side."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / "_plain_ddp.py"), str(r), "2", str(port), json.dumps(JOB)],
-            stdout=subprocess.PIPE, text=True,
-        )
-        for r in (0, 1)
-    ]  # fmt: skip
-    spent = [json.loads(r.communicate(timeout=300)[0]) for r in ranks]
-    return {"spent": spent}
-
-
-def masked(repeat: int, backend: str, exact: bool) -> dict:
-    """The same by MaskedDataParallel."""
-    arguments = {k: JOB[k] for k in ("width", "layers", "context", "size", "units")}
     with tempfile.TemporaryDirectory() as folder:
         times = Path(folder) / "times"
         times.mkdir()
         spec = WorkerSpec(
-            target="_text_transformer:timed", arguments={**arguments, "folder": str(times)},
-            path=[str(HERE)], steps=STEPS, survive=1, units=JOB["units"], backend=backend,
+            target="_text_transformer:in_turns",
+            arguments={**JOB, "folder": str(times), "port": port},
+            path=[str(HERE)], steps=steps, survive=1, units=JOB["units"], backend=backend,
             exact=exact, start_s=120.0,
         )  # fmt: skip
         out = Supervisor(spec, 2).run()
         if out.status != "done":
             raise RuntimeError(out.message)
-        return {"spent": [json.loads(p.read_text()) for p in sorted(times.iterdir())]}
+        ranks = [json.loads(p.read_text()) for p in sorted(times.iterdir())]
+    return {side: [rank[side] for rank in ranks] for side in ("DDP", "ours")}
 
 
 def main() -> None:
-    repeats = range(int(os.environ.get("REPEATS", "3")))
-    kinds = [("gloo", True), ("sockets", True), ("gloo", False)]
-    cpu, wall = {}, {}
-    for r in repeats:  # alternating, so that both sides see the same machine
-        runs = {"DDP": run_jobs("spare_overhead_ddp", plain, [{"repeat": r}], workers=1)[0]}
-        for backend, exact in kinds:
-            job = {"repeat": r, "backend": backend, "exact": exact}
-            name = f"{'exact' if exact else 'float32'}, {backend}"
-            runs[name] = run_jobs("spare_overhead", masked, [job], workers=1)[0]
-        for name, run in runs.items():
-            spent = np.array(run["spent"])[:, SKIP:]
-            cpu.setdefault(name, []).append(float(np.median(spent[..., 0])))
-            wall.setdefault(name, []).append(float(np.median(spent[..., 1])))
-    rows = [
-        [name, round(float(np.median(cpu[name])), 3), shown(ratio_interval(cpu[name], cpu["DDP"])),
-         round(float(np.median(wall[name])), 3), shown(ratio_interval(wall[name], wall["DDP"]))]
-        for name in cpu
-    ]  # fmt: skip
+    jobs = [{"backend": b, "exact": e, "steps": STEPS} for b, e in KINDS.values()]
+    rows, bars = [], []
+    for name, run in zip(KINDS, run_jobs("spare_overhead", in_turns, jobs, workers=1), strict=True):
+        took = {side: np.array(run[side])[:, SKIP:] for side in run}
+        cpu = {side: x[..., 0].sum(0) for side, x in took.items()}
+        wall = {side: x[..., 1].max(0) for side, x in took.items()}
+        row, ratios = [name], []
+        for kind in (cpu, wall):
+            ratios.append(median_interval(kind["ours"] / kind["DDP"]))
+            row += [*(round(float(np.median(kind[s])), 3) for s in ("DDP", "ours")),
+                    shown(ratios[-1])]  # fmt: skip
+        rows.append(row)
+        good = [r[0] <= 1.05 for r in ratios], [r[2] <= 1.05 for r in ratios]
+        bars.append([name, "<= 1.05", "yes" if all(good[0]) else "NO",
+                     "yes" if all(good[1]) else "NO"])  # fmt: skip
     write_result(
         "spare_overhead",
-        {**JOB, "skipped": SKIP, "repeats": len(repeats), "workers": 2},
+        {**JOB, "steps": STEPS, "skipped": SKIP, "workers": 2},
         {
             "spare-overhead": {
-                "columns": ["REAL, two workers, 10.8 million parameters", "CPU-s a step", "/ DDP",
-                            "wall, s", "/ DDP "],
+                "columns": ["REAL, two workers, 10.8 million parameters", "CPU-s a step, DDP",
+                            "ours", "ours / DDP", "wall, s, DDP", "ours ", "ours / DDP "],
                 "rows": rows,
-                "note": "Without failures; two units of 4 x 128 tokens for each worker. Median of "
-                f"{len(repeats)} alternating runs with the range of their resampled median. Bar: "
-                "1.05.",
-            }
+                "note": f"Without failures; two units of 4 x 128 tokens for each worker. "
+                f"{STEPS - SKIP} pairs of steps, in turns in the same processes; median of the "
+                "paired ratios with 95 % interval.",
+            },
+            "spare-overhead-bars": {
+                "columns": ["CPU and wall / DDP", "bar", "met by the medians",
+                            "met by the upper ends"],
+                "rows": bars,
+            },
         },
     )  # fmt: skip
 

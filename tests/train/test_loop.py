@@ -51,6 +51,15 @@ def test_it_is_a_task_and_learns() -> None:
     assert reports[-1].step == reports[-1].total == run.step == 300
 
 
+def test_it_gives_the_bits_of_a_loop_of_three_lines() -> None:
+    shared, bare = Regression(), Regression()
+    train(shared, 50, on_step=lambda progress: None)
+    for step in range(50):
+        gradient = mean_gradient(bare, step)
+        bare.apply(step, gradient.values)
+    assert shared.parameters().tobytes() == bare.parameters().tobytes()
+
+
 def test_the_mean_counts_every_sample_once() -> None:
     task = Regression()
     parts = [task.gradient(5, s) for s in (0, 1)]
