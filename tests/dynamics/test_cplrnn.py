@@ -15,7 +15,7 @@ from foretell.core import (
     ParameterError,
 )
 from foretell.data import Trajectories
-from foretell.dynamics import ALRNN, CPLRNN, ReLUNeuralODE
+from foretell.dynamics import ALRNN, CPLRNN, ReLUNeuralODE, cplrnn
 from foretell.dynamics.layout import Layout
 from foretell.solve.piecewise import PiecewiseLinearField, flow
 from tests.solve.random_fields import fitzhugh_nagumo
@@ -311,6 +311,16 @@ def test_gaps():
         small().fit(values, np.where(times > times[100], times + 5.0, times))
     with pytest.warns(ForetellWarning, match="longest gap"):
         small().fit(values, np.where(times > times[100], times + 30.0, times))
+
+
+def test_very_many_regions_are_said(monkeypatch):
+    values, times = wave()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small().fit(values, times)
+    monkeypatch.setattr(cplrnn, "MANY_REGIONS", 1)
+    with pytest.warns(ForetellWarning, match=r"through [2-9]\d* regions .*Try n_relu=1"):
+        small().fit(values, times)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from foretell.core.errors import NumericalError, ParameterError
 from foretell.data.systems import chua_field, pl_fitzhugh_nagumo_field
+from foretell.solve.piecewise import cycles
 from foretell.solve.piecewise.certified import flow
 from foretell.solve.piecewise.cycles import limit_cycles
 from foretell.solve.piecewise.field import PiecewiseLinearField
@@ -43,6 +44,14 @@ def test_the_known_cycle_is_found_to_rounding(cycle):
     assert cycle.quality == "good"
     assert cycle.warnings == ()
     assert cycle.transversality > 0.01
+
+
+def test_a_trivial_multiplier_that_is_off_is_said(monkeypatch):
+    exact = cycles.log_multipliers
+    monkeypatch.setattr(cycles, "log_multipliers", lambda maps: exact(maps) + 2e-4)
+    (found,) = limit_cycles(neuron(), START, backward=False)
+    assert found.quality == "check"
+    assert "trivial multiplier is off by 2.0e-04" in found.warnings
 
 
 def test_newton_converges_from_a_perturbed_start_and_period(cycle):

@@ -17,22 +17,25 @@ parameters that are kept have the best free run on held-back data.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core import ParameterError
+from foretell.core import ForetellWarning, ParameterError
 from foretell.dynamics.checks import whole
+from foretell.dynamics.fitting import Trained
 from foretell.dynamics.layout import Layout, SequenceKernel
 from foretell.dynamics.piecewise_view import PiecewiseView
-from foretell.dynamics.sequence_learner import SequenceLearner
+from foretell.dynamics.sequence_learner import PreparedTraining, SequenceLearner
 from foretell.solve.piecewise import flow
 from foretell.solve.piecewise.dyadic import DyadicFlow, SequenceGradient
 
 Array = NDArray[np.float64]
 
 _FINER = 3  # levels that free runs add to those of training
+MANY_REGIONS = 512
 _FINEST = 20  # levels that the dyadic engine can have
 
 
@@ -161,6 +164,19 @@ class CPLRNN(PiecewiseView, SequenceLearner):
                 f'engine={self.engine!r} is not known; use "dyadic" or "certified".'
             )
 
+    def conclude_training(self, prepared: PreparedTraining, trained: Trained) -> None:
+        """Take over what a training gave, and warn where the field is cut into very many pieces."""
+        super().conclude_training(prepared, trained)
+        kernel = prepared.kernel
+        if isinstance(kernel, _DyadicKernel) and kernel.n_regions > MANY_REGIONS:
+            warnings.warn(
+                f"the windows of the last update went through {kernel.n_regions} regions of the "
+                f"field (n_relu={self.n_relu}). Each has maps of its own, so updates are slow, and "
+                f"few rows speak of each. Try n_relu={max(1, int(self.n_relu) // 2)}.",
+                ForetellWarning,
+                stacklevel=3,
+            )
+
     def _run(self, x0: Array, model_times: Array, u: Array | None) -> Array:
         if self.engine == "dyadic":
             return super()._run(x0, model_times, u)
@@ -178,14 +194,17 @@ class _DyadicKernel:
 
     def __init__(self, flow_: DyadicFlow) -> None:
         self._flow = flow_
+        self.n_regions = 0  # of the last update
 
     def loss_and_gradient(
         self, A: Array, W: Array, h: Array, C: Array, L: Array, x: Array, u: Array | None,
         dt: Array, *, forcing_interval: int, alpha: float,
     ) -> SequenceGradient:  # fmt: skip
-        return self._flow.loss_and_gradient(
+        found = self._flow.loss_and_gradient(
             A, W, h, C, L, x, u, dt, forcing_interval=forcing_interval, alpha=alpha
         )
+        self.n_regions = found.n_regions
+        return found
 
     def free_run(
         self, A: Array, W: Array, h: Array, C: Array, z0: Array, u: Array | None, dt: Array

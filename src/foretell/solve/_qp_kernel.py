@@ -6,6 +6,8 @@ are over - K[:, rows] lam.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -71,7 +73,7 @@ def _warm(K: Array, over: Array, rows: Ints, lam: Array, k: int, L: Array) -> tu
         for i in range(k):
             lam[i] = over[rows[i]]
         _solve(L, k, lam)
-        out = np.int64(0)  # a constant would compile _without anew
+        out: Any = np.int64(0)  # as a constant it would compile _without anew
         for i in range(k):
             if lam[i] < lam[out]:
                 out = i
@@ -118,7 +120,8 @@ def search(
             curvature = K[p, p]
             for i in range(k):
                 curvature -= K[p, rows[i]] * r[i]
-            step, out = np.inf, np.int64(-1)
+            step = np.inf
+            out: Any = np.int64(-1)
             if curvature > _SPAN * K[p, p]:
                 step = excess[p] / curvature
             for i in range(k):

@@ -16,6 +16,8 @@ kept transposed (`wt_MM[j, i]` = W_s[i, j]) so that inner loops run along contig
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -407,7 +409,8 @@ def advance(
     norm = region_matrix(A, W, code, wt)
     b, scale, d = np.zeros((ORDERS, M)), np.empty(M), np.empty(ORDERS)
     trial, leaving = np.empty(M), np.zeros(P, dtype=np.bool_)
-    log, n_flips = np.empty((16, 2 + M + P)), np.int64(0)
+    log = np.empty((16, 2 + M + P))
+    n_flips: Any = np.int64(0)  # as a constant it would compile `record` anew
     settled, idle = False, 0  # idle: flips since time last advanced
     calm, level = 0, 0  # steps since the last flip, level of the last leap
     maps, bounds = np.empty((0, 2, M, M)), np.empty(0)
