@@ -48,22 +48,20 @@ def write_notes(folder: Path) -> None:
         (folder / f"glosses-{n}.md").write_text(f"# Glosses {n}\n\n" + "\n".join(lines))
 
 
-def index() -> Path:
-    """An index of the same notes whose passages were read once; made where it is missing."""
+def folder_that_was_read() -> Path:
+    """The same notes in a folder whose sentences were embedded once; done where it is missing."""
     from foretell.app.talk.notebook import Notebook
 
-    folder = CACHE / "talk_index"
-    if not (folder / "notes").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_notes(folder / "notes")
-    made = [sys.executable, "-c", "from foretell.app.cli import main; main()", "find", "build"]
-    subprocess.run([*made, str(folder / "index"), "--notes", str(folder / "notes")], check=True)
-    book = Notebook.open(folder / "index")
+    folder = CACHE / "talk_notes"
+    if not folder.exists():
+        CACHE.mkdir(exist_ok=True)
+        write_notes(folder)
+    book = Notebook.open(folder)
     book.read_ahead()
     while book.read() < len(book):
         time.sleep(1.0)
     book.close()
-    return folder / "index"
+    return folder
 
 
 @contextmanager

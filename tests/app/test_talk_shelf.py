@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from foretell.app.talk.shelf import STORE, Shelf
+from foretell.app.talk.shelf import STORE, Shelf, store_of
 from foretell.converse.answer import Source
 
 PUMP = Source("1", "Pull the cord. It starts.")
@@ -68,7 +68,19 @@ def test_what_another_model_made_is_not_used(model, tmp_path):
 def test_a_file_that_cannot_be_used_is_done_without(model, tmp_path, content):
     (tmp_path / STORE).write_bytes(content)
     assert len(Shelf(model, store=tmp_path / STORE).take([PUMP])[0]) == 2
-    assert len(Shelf(model, store=tmp_path / "missing" / STORE).take([PUMP])[0]) == 2
+    assert len(Shelf(model, store=tmp_path / STORE / "below a file").take([PUMP])[0]) == 2
+
+
+def test_a_large_folder_has_a_file_of_its_own_in_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert store_of(tmp_path, 10) is None
+    one, other = store_of(tmp_path, 1000), store_of(tmp_path / "notes", 1000)
+    assert one != other
+    assert one.is_relative_to(tmp_path / "cache" / "foretell")
+    Shelf(Model(), store=one).take([PUMP])
+    later = Model()
+    Shelf(later, store=one).take([PUMP])
+    assert later.texts == []
 
 
 def test_memory_is_bounded(model):

@@ -19,7 +19,7 @@ import numpy as np
 from foretell.app.notes.files import Skipped, UnusableFile, cut, list_folder, read
 from foretell.app.notes.library import DATABASE, Library
 from foretell.app.notes.passages import Passage
-from foretell.app.talk.shelf import STORE, Shelf, Vectors
+from foretell.app.talk.shelf import STORE, Shelf, Vectors, store_of
 from foretell.converse.answer import SentenceModel, Source
 from foretell.converse.lookup.bm25 import BM25
 from foretell.converse.lookup.query import Query
@@ -53,6 +53,8 @@ class Notebook:
         What a model tells about itself.
     skipped : iterable of Skipped
         Files that could not be read, and why.
+    store : Path, optional
+        File that keeps the vectors of sentences.
 
     Examples
     --------
@@ -77,6 +79,7 @@ class Notebook:
         numbers: Sequence[int] | None = None,
         extra: Sequence[Note] = (),
         skipped: Iterable[Skipped] = (),
+        store: Path | None = None,
     ) -> None:
         self.model, self.skipped = model, tuple(skipped)
         ids = [str(n) for n in (range(len(notes)) if numbers is None else numbers)]
@@ -86,7 +89,8 @@ class Notebook:
         self._words = BM25(texts, b=SLOPE)
         self._library = library
         self._lock = threading.Lock()
-        self.shelf = None if model is None else _shelf(model, library)
+        name = "" if model is None or store is None else _name(model)
+        self.shelf = None if model is None else Shelf(model, store=store, name=name)
         self.question_vector = lru_cache(maxsize=_QUESTIONS)(self._question_vector)
         self.names = frozenset(file for file, _ in self._notes.values())
         self.files = len(self.names)
@@ -129,7 +133,8 @@ class Notebook:
                 )
         if not notes:
             raise DataError(_nothing(path, listing.others.total(), skipped))
-        return cls(notes, model=model, extra=extra, skipped=skipped)
+        store = store_of(path, len(notes))
+        return cls(notes, model=model, extra=extra, skipped=skipped, store=store)
 
     @classmethod
     def _of_index(cls, path: Path, model: SentenceModel | None, extra: Sequence[Note]) -> Notebook:
@@ -154,6 +159,7 @@ class Notebook:
             library=library,
             numbers=[each.id for each in found],
             extra=extra,
+            store=library.folder / STORE,
         )
 
     # What a lookup asks --------------------------------------------------------------------------
@@ -268,10 +274,11 @@ def merged(*orders: Hits) -> Hits:
     return sorted(worth.items(), key=lambda pair: -pair[1])
 
 
-def _shelf(model: SentenceModel, library: Library | None) -> Shelf:
-    if library is None:
-        return Shelf(model)
-    return Shelf(model, store=library.folder / STORE, name=library.fact("model"))
+def _name(model: SentenceModel) -> str:
+    """What tells one model from another."""
+    from foretell.app.notes.sentence_vectors import SentenceVectors, fingerprint
+
+    return fingerprint() if isinstance(model, SentenceVectors) else repr(model)
 
 
 def _model() -> SentenceModel | None:

@@ -3,14 +3,18 @@
 Embedding the sentences of one passage takes a tenth of a second, and an answer needs five of them.
 So they are made in three ways, each giving way to the one before: for an answer; for a passage that
 was looked up while a question is still asked; and for all others, while nobody asks anything.
-Beside an index of notes they are kept in a file, so that this is done once, not with every start.
+They are kept in a file, so that this is done once, not with every start.
 
-    INDEX/sentences.sqlite   half-precision vectors by the digest of the passage's text
+    INDEX/sentences.sqlite                       of an index of notes
+    ~/.cache/foretell/sentences/FOLDER.sqlite    of a large folder of notes, by its digest
+
+Such a file has half-precision vectors by the digest of the passage's text, and no text.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 import threading
 import time
@@ -23,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.converse.answer import SentenceModel, Source, sentences
+from foretell.core.files import resolved
 
 Vectors = NDArray[np.float32]
 
@@ -30,6 +35,7 @@ STORE = "sentences.sqlite"
 MOST_BYTES = 256 << 20  # of vectors in memory; a sentence takes 768
 _PATIENCE_S = 0.1  # that reading for a question that is still asked waits for its turn
 _REST_S = 0.5  # without answers before the rest of the notes is read
+_WORTH_KEEPING = 500  # passages: below, they are made in a minute
 _AT_ONCE = 4  # passages of the rest that are read in one go
 
 
@@ -203,6 +209,15 @@ class Shelf:
         return True
 
 
+def store_of(folder: Path, passages: int) -> Path | None:
+    """Where the vectors of a folder of notes are kept; None where making them takes seconds."""
+    if passages < _WORTH_KEEPING:
+        return None
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = hashlib.sha256(str(resolved(folder)).encode("utf-8", "replace")).hexdigest()[:24]
+    return cache / "foretell" / "sentences" / f"{name}.sqlite"
+
+
 def _digest(source: Source) -> bytes:
     return hashlib.sha256(source.text.encode("utf-8", "replace")).digest()[:16]
 
@@ -210,8 +225,9 @@ def _digest(source: Source) -> bytes:
 def _open(path: Path, name: str) -> sqlite3.Connection | None:
     """The file, begun anew where another model wrote it; None where it cannot be used."""
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         base = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
-    except sqlite3.Error:
+    except (OSError, sqlite3.Error):
         return None
     try:
         with base:
