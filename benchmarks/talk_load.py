@@ -1,7 +1,7 @@
 """Fifty people who type into one server at once: how long they wait, and that nothing is mixed up.
 
 Each types questions of XQuAD at 60 words a minute, reads the answer for five seconds, and goes on.
-The folder of notes is opened for the first time, or again after a server has embedded its sentences.
+The server has just opened the folder of notes, or it did so before and has embedded its sentences.
 Wall-clock times of the clients, on the machine that also runs them; the load is in the result.
 
 FORETELL_DATA=... python benchmarks/talk_load.py
@@ -19,7 +19,7 @@ from _common import CACHE, write_result
 from _talk import DISTRACTORS, Typist, folder_that_was_read, questions, resident_mb, served
 
 SESSIONS, EACH, WORDS_PER_S, READING_S = 50, 4, 1.0, 5.0
-STATES = ("opened for the first time", "opened before")
+STATES = ("a folder, just opened", "a folder, opened before")
 
 
 async def one(port: int, asked: list[str], seed: int) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def main() -> None:
     if options.state:
         return
     columns = [
-        "folder of notes", "sessions", "questions", "median, ms", "95 %, ms", "worst, ms", "lost", "crossed",
+        "notes", "sessions", "questions", "median, ms", "95 %, ms", "worst, ms", "lost", "crossed",
         "memory before, MB", "after, MB",
     ]  # fmt: skip
     settings = {
