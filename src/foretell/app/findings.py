@@ -47,8 +47,13 @@ def judge(held: HeldOut) -> Verdict:
     if held.state == "settles" and held.spectra[0].peak > 0:
         return Verdict(
             "poor",
-            "Left alone, the model comes to rest, while the recorded system keeps moving. Use more "
-            "effort, or more data.",
+            "Left alone, the model comes to rest, while the recorded system keeps moving. "
+            + (
+                "The part that was set aside is itself unlike the part that was learned from: if "
+                "the system drifts, take the trend off first."
+                if _blind(held)
+                else "Use more effort, or more data."
+            ),
         )
     return _with_ensembles(_left_alone(held), held)
 
