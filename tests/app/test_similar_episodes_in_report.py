@@ -53,12 +53,13 @@ def test_short_recordings_and_ends_that_stand_still() -> None:
 @pytest.mark.parametrize(("n", "n_variables"), [(200_000, 1), (20_000, 12)])
 def test_long_recordings_cost_about_a_second(n: int, n_variables: int) -> None:
     data = wave(n, n_variables=n_variables)
-    seconds = []
     for _ in range(2):  # the first one may compile the search
         began = time.process_time()
         assert like_the_end(data, 1 / 3.0) is not None
-        seconds.append(time.process_time() - began)
-    assert min(seconds) < 3.0  # 0.4 to 0.9 here
+        seconds = time.process_time() - began
+        if seconds < 3.0:  # 0.4 to 0.9 here
+            break
+    assert seconds < 3.0
 
 
 def test_the_section(fitted: tuple[Study, FitFolder]) -> None:

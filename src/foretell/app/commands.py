@@ -85,7 +85,10 @@ def fit(
     effort: Annotated[
         int,
         typer.Option(
-            "--effort", min=1, max=5, help="1 about 10 s, 2 40 s, 3 3 min, 4 10 min, 5 30 min."
+            "--effort",
+            min=1,
+            max=5,
+            help="1 about 10 s, 2 a minute; by estimate, 3 3 min, 4 10 min, 5 30 min.",
         ),
     ] = 3,
     learner: Annotated[
