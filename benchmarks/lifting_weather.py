@@ -36,8 +36,8 @@ FAINT = 50.0  # W/m2 outside the atmosphere, below which clearness is held
 NET = {"max_steps": 1500, "lr": 3e-3, "batch_size": 64}
 OURS = {**NET, "max_steps": 2500, "label_dim": 64}
 METHODS: dict[str, Any] = {
-    "lifting": (StochasticLifting, OURS),
-    "lifting, in pairs": (StochasticLifting, {**OURS, "centre": "pairs"}),
+    "lifting, in pairs": (StochasticLifting, OURS),
+    "lifting, odd": (StochasticLifting, {**OURS, "centre": "odd"}),
     "Gaussian": (GaussianTransition, NET),
     "engression": (EngressionTransition, {**NET, "noise_dim": 16}),
     "flow matching, 20": (FlowMatchingTransition, NET),

@@ -27,6 +27,20 @@ def test_cells_of_one_channel_share_their_coefficients():
     assert np.abs(np.log(local_scale(field, fitted) / width)[inside]).mean() < 0.1
 
 
+def test_a_width_that_depends_on_an_input_is_found_for_variables_and_for_cells():
+    rng = np.random.default_rng(3)
+    u = rng.normal(size=(3000, 1))
+    for n, n_channels in ((2, 2), (12, 1)):
+        x = rng.normal(size=(3000, n))
+        residuals = np.exp(0.5 * u) * rng.normal(size=x.shape)
+        fitted = fit_local_scale(x, residuals, n_channels, u)
+        inside = np.abs(u[:, 0]) < 2
+        ratio = local_scale(x, fitted, u)[inside] / np.exp(0.5 * u[inside])
+        assert np.abs(np.log(ratio)).mean() < 0.1
+        alone = fit_local_scale(x, residuals, n_channels)  # as kept by earlier versions
+        assert np.array_equal(local_scale(x, alone, u), local_scale(x, alone))
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-200, 1e100])
 def test_residuals_of_any_size_give_a_finite_width(scale):
     x = np.random.default_rng(2).normal(size=(200, 3))

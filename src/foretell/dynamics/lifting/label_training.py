@@ -76,7 +76,7 @@ class LabelTraining(NetworkSampler):
             left = self._targets(lifted)
             if self.residual:
                 self._measure_local_scale(held)
-                left = (left - self._mean_of(lifted)) / self._local(self.scale_.seen(lifted.past))
+                left = (left - self._mean_of(lifted)) / self._local_of(lifted)
             targets.target = torch.from_numpy(left.astype(np.float32))
             variance[0] = float(left.var(axis=0).mean())
             return self._task(module, loss, steps, place)
@@ -127,8 +127,7 @@ class LabelTraining(NetworkSampler):
             rng = np.random.default_rng(self._seed(61))
             for _ in range(DRAWS):
                 drift += self._lifted(fitted, rng, 1)[:, 0] / DRAWS
-            local = self._local(self.scale_.seen(fitted.past))
-            target = self._mean_of(fitted) - self._tau * local * drift
+            target = self._mean_of(fitted) - self._tau * self._local_of(fitted) * drift
             data.target = torch.from_numpy(target.astype(np.float32))
             module.load_state_dict(self.networks_["mean"].state_dict())
             return self._task(module, loss, steps, 60)
@@ -145,13 +144,19 @@ class LabelTraining(NetworkSampler):
             return
         residual = self._targets(held) - self._mean_of(held)
         states = self.scale_.seen(held.past)[:, -1].reshape(len(held), -1)
+        context = self.scale_.context(held.inputs, held.interval)
         C = self._n_channels(self.shape_)
-        self.scale_coefficients_ = fit_local_scale(states, residual, C)
+        self.scale_coefficients_ = fit_local_scale(states, residual, C, context)
 
-    def _local(self, past: Array) -> Array:
-        """Widths (R, n), or (n,) where they are the same everywhere, of standardised states."""
+    def _local(self, past: Array, context: Array) -> Array:
+        """Widths (R, n), or (n,) where they are the same everywhere, in scaled units."""
         n = int(np.prod(self.shape_))
-        return local_scale(past[:, -1].reshape(len(past), n), self.scale_coefficients_)
+        return local_scale(past[:, -1].reshape(len(past), n), self.scale_coefficients_, context)
+
+    def _local_of(self, found: Transitions) -> Array:
+        return self._local(
+            self.scale_.seen(found.past), self.scale_.context(found.inputs, found.interval)
+        )
 
     @abstractmethod
     def _choose(self, candidates: dict[int, nn.Module], held: Transitions) -> None:

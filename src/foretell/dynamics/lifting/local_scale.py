@@ -1,9 +1,9 @@
-"""How wide residuals are, as a smooth function of the state: log variance, linear in features.
+"""How wide residuals are, as a smooth function of state and inputs: log variance, in features.
 
 What is lifted is then equally wide everywhere. Without this the label network has to learn from a
 single draw at each state how wide the law is there, which takes far more transitions.
 
-Legend: N transitions, n numbers of a state = C channels x L cells, P features.
+Legend: N transitions, n numbers of a state = C channels x L cells, K inputs, P features.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MOST_VARIABLES = 8  # of a state whose scale depends on all of them; on their own value beyond
+MOST_VARIABLES = 8  # states and inputs on all of which the scale depends; on fewer beyond
 _EDGE = 3.0  # standard deviations at which features are held
 _RIDGE = 2.0  # in transitions, on every coefficient but the level
 _NEWTON = 50
@@ -21,27 +21,33 @@ _LONGEST = 1.0  # step of a coefficient
 _RANGE = 3.0  # logarithm of the variance, around its level
 
 
-def features(states: Array, n_channels: int) -> Array:
-    """Features (N, C, L, P) of standardised states (N, n).
+def features(states: Array, n_channels: int, context: Array | None = None) -> Array:
+    """Features (N, C, L, P) of standardised states (N, n) and inputs (N, K).
 
-    The value in the cell and its square; with up to 8 variables and no cells the values of all
-    of them, their squares and products.
+    The value in the cell and its square, and the inputs and their squares; with up to 8 variables
+    and inputs in all and no cells, all of them, their squares and products.
     """
     N, n = states.shape
     x = np.clip(states, -_EDGE, _EDGE)
-    if n_channels == n <= MOST_VARIABLES:
-        one, two = np.triu_indices(n)
-        row = np.concatenate([np.ones((N, 1)), x, x[:, one] * x[:, two]], axis=1)
+    u = np.zeros((N, 0)) if context is None else np.clip(context, -_EDGE, _EDGE)
+    if n_channels == n and n + u.shape[1] <= MOST_VARIABLES:
+        every = np.concatenate([x, u], axis=1)
+        one, two = np.triu_indices(every.shape[1])
+        row = np.concatenate([np.ones((N, 1)), every, every[:, one] * every[:, two]], axis=1)
         return np.broadcast_to(row[:, None, None, :], (N, n, 1, row.shape[1]))
     cells = x.reshape(N, n_channels, -1)
-    return np.stack([np.ones_like(cells), cells, cells**2], axis=-1)
+    own = np.stack([np.ones_like(cells), cells, cells**2], axis=-1)
+    given = np.concatenate([u, u**2], axis=1)[:, None, None, :]
+    return np.concatenate([own, np.broadcast_to(given, (*cells.shape, given.shape[-1]))], axis=-1)
 
 
-def fit_local_scale(states: Array, residuals: Array, n_channels: int) -> Array:
+def fit_local_scale(
+    states: Array, residuals: Array, n_channels: int, context: Array | None = None
+) -> Array:
     """Coefficients (C, P) of the log variance of residuals (N, n) at standardised states (N, n).
 
     Those with which squares of the residuals are most likely as squares of Gaussian numbers, with
-    a ridge; by Newton's method, since that likelihood is concave.
+    a ridge; by Newton's method, since that likelihood is concave. ``context`` (N, K) are inputs.
 
     Examples
     --------
@@ -52,17 +58,19 @@ def fit_local_scale(states: Array, residuals: Array, n_channels: int) -> Array:
     [[0.0, 0.6, 0.0]]
     """
     N = len(states)
-    X = features(states, n_channels)
+    X = features(states, n_channels, context)
     squares = (residuals**2).reshape(N, n_channels, -1)
     return np.array([_newton(X[:, c], squares[:, c], N) for c in range(n_channels)])
 
 
-def local_scale(states: Array, coefficients: Array) -> Array:
-    """Standard deviations (N, n) of residuals at standardised states (N, n)."""
-    C = len(coefficients)
-    if coefficients.shape[1] == 1:
+def local_scale(states: Array, coefficients: Array, context: Array | None = None) -> Array:
+    """Standard deviations (N, n) of residuals at standardised states (N, n) and inputs (N, K)."""
+    C, P = coefficients.shape
+    if P == 1:
         return np.asarray(np.exp(0.5 * np.repeat(coefficients[:, 0], states.shape[1] // C)))
-    X = features(states, C)
+    X = features(states, C, context)
+    if X.shape[-1] != P:  # a model kept by a version that did not look at inputs
+        X = features(states, C)
     log = np.einsum("nclp,cp->ncl", X, coefficients)
     level = coefficients[:, :1, None].transpose(1, 0, 2)
     log = np.clip(log, level - _RANGE, level + _RANGE)

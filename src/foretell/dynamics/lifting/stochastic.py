@@ -57,8 +57,8 @@ class StochasticLifting(LabelTraining):
     calibrate : bool
         Set the width of the draws on held-out transitions; needs ``residual``.
     local_scale : bool
-        Lift residuals in units of their width at each state, a smooth function that is fitted on
-        held-out transitions; with ``calibrate`` only.
+        Lift residuals in units of their width at each state and input, a smooth function that is
+        fitted on held-out transitions; with ``calibrate`` only.
     centre : "pairs", "odd", "distil" or None
         Take the mean over labels out of the lifted part: it is noise that the label network has
         learned by heart, and in a run it adds up. "pairs" draws half the difference of the network
@@ -246,7 +246,7 @@ class StochasticLifting(LabelTraining):
     def _measure_temperature(self, held: Transitions) -> Array:
         rng = np.random.default_rng(self._seed(71))
         residual = self._targets(held) - self._mean_of(held)
-        residual = residual / self._local(self.scale_.seen(held.past))
+        residual = residual / self._local_of(held)
         raw, self.temperature_ = choose_temperature(
             residual, self._lifted(held, rng, DRAWS), self._n_channels(self.shape_),
             most=self._most,
@@ -315,7 +315,7 @@ class StochasticLifting(LabelTraining):
         if not self.residual:
             return drawn
         mean = evaluate(self.networks_["mean"], past, context, no_label(len(past)))
-        return np.asarray(mean + self._tau * self._local(past) * drawn)
+        return np.asarray(mean + self._tau * self._local(past, context) * drawn)
 
     def _drawn(self, past: Array, context: Array, label: Floats) -> Array:
         """The label network, (R, n), as one draw or as half the difference of a pair."""
