@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import CACHE
 from _texts import glosses
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -48,31 +47,13 @@ def write_notes(folder: Path) -> None:
         (folder / f"glosses-{n}.md").write_text(f"# Glosses {n}\n\n" + "\n".join(lines))
 
 
-def folder_that_was_read() -> Path:
-    """The same notes in a folder whose sentences were embedded once; done where it is missing."""
-    from foretell.app.talk.notebook import Notebook
-
-    folder = CACHE / "talk_notes"
-    if not folder.exists():
-        CACHE.mkdir(exist_ok=True)
-        write_notes(folder)
-    book = Notebook.open(folder)
-    book.read_ahead()
-    while book.read() < len(book):
-        time.sleep(1.0)
-    book.close()
-    return folder
-
-
 @contextmanager
-def served(*flags: str, notes: Path | None = None) -> Iterator[tuple[int, int, Path]]:
+def served(*flags: str) -> Iterator[tuple[int, int, Path]]:
     """Port and process of a server over such notes, and the folder where it runs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if notes is None:
-            notes = folder / "notes"
-            write_notes(notes)
-        with started(folder, "--notes", str(notes), *flags) as (port, pid):
+        write_notes(folder / "notes")
+        with started(folder, "--notes", str(folder / "notes"), *flags) as (port, pid):
             yield port, pid, folder
 
 

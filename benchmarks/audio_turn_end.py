@@ -23,9 +23,9 @@ from foretell.converse.lookup import BM25, Timing
 from foretell.converse.lookup.words import split_words
 from foretell.core.timeline import Event
 
-EVERY = 18
-PAUSES = (0.6, 0.8, 1.2, 2.0)
-BEFORE_S, AFTER_S, ANSWER_S = 0.5, 2.0, 0.05
+EVERY = 36
+PAUSES = (0.6, 0.8, 1.2)
+BEFORE_S, AFTER_S, ANSWER_S = 0.3, 1.8, 0.05
 VOICE_S = 0.15  # an answer is heard so much later than it is shown
 SMART = "voice (Smart Turn 3.2)"
 NEVER = 1e-3  # seconds: nothing goes on after its answer
@@ -100,22 +100,27 @@ def laid_out(first: Any, rest: Any, pause: float, seed: int) -> tuple[Any, float
 
 
 def activity(found: list[dict[str, Any]]) -> list[list[tuple[Any, float, float, float]]]:
-    """For each turn and pause: chances of speech by frame, and the three places; kept in a file."""
-    path = CACHE / "speech" / f"turn-activity-{EVERY}.npz"
-    if not path.exists():
-        gate, flat, marks = best_activity(), [], []
+    """For each turn and pause: chances of speech by frame, and the three places; kept in files."""
+    folder = CACHE / "speech" / f"turns-{EVERY}"
+    paths = [folder / f"activity-{n}.npz" for n in range(len(found))]
+    if not all(path.exists() for path in paths):
+        gate = best_activity()
         for n, (first, rest) in enumerate(sounds(found)):
-            for pause in PAUSES:
+            if paths[n].exists():
+                continue
+            kept = {}
+            for k, pause in enumerate(PAUSES):
                 sound, *places = laid_out(first, rest, pause, n)
                 gate.reset()
-                flat.append([gate(frame) for frame in sound.reshape(-1, BLOCK)])
-                marks.append([len(flat[-1]), *places])
-        np.savez(path, flat=np.concatenate(flat), marks=np.array(marks))
-    with np.load(path) as kept:
-        marks = kept["marks"]
-        parts = np.split(kept["flat"], np.cumsum(marks[:, 0]).astype(int)[:-1])
-    rows = [(chances, *map(float, mark[1:])) for chances, mark in zip(parts, marks, strict=True)]
-    return [rows[k : k + len(PAUSES)] for k in range(0, len(rows), len(PAUSES))]
+                kept[f"chances{k}"] = np.array([gate(x) for x in sound.reshape(-1, BLOCK)])
+                kept[f"places{k}"] = np.array(places)
+            np.savez(paths[n], **kept)
+    rows = []
+    for path in paths:
+        with np.load(path) as kept:
+            rows.append([(kept[f"chances{k}"], *map(float, kept[f"places{k}"]))
+                         for k in range(len(PAUSES))])  # fmt: skip
+    return rows
 
 
 def played(

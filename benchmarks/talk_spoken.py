@@ -75,7 +75,7 @@ async def measure(port: int, cases: list[dict[str, str]], held: bool) -> list[tu
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 12
     lines = (example_folder() / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     cases = [case for case in map(json.loads, lines) if case.get("answer")]
     chosen = [cases[i] for i in np.random.default_rng(2).permutation(len(cases))[: 2 * count + 1]]
