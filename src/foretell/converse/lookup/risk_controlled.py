@@ -269,15 +269,18 @@ def question_cases(scores: Array, errors: Array, groups: ArrayLike) -> tuple[Arr
     >>> question_cases(np.array([0.5, 0.4, 0.9]), np.array([1.0, 1.0, 0.0]), [7, 7, 7])
     (array([0.5]), array([1.]))
     """
-    names, _, of = _questions(groups, scores.size, "scores")
-    cases, lost = np.zeros(len(names)), np.zeros(len(names))
-    for question in range(len(names)):
-        rows = of == question
-        u, e = scores[rows], errors[rows]
-        record = u > np.append(-np.inf, np.maximum.accumulate(u)[:-1])  # reached first here
-        wrong = u[record & (e > 0)]
-        lost[question] = float(wrong.size > 0)
-        cases[question] = wrong.max() if wrong.size else u.max()
+    names, counts, of = _questions(groups, scores.size, "scores")
+    order = np.argsort(of, kind="stable")
+    of, u, wrong = of[order], scores[order], errors[order] > 0
+    rank = np.unique(u, return_inverse=True)[1] + of * (u.size + 1)  # later questions rank higher
+    before = np.append(-1, np.maximum.accumulate(rank)[:-1])
+    wrong &= (rank > before) & (u > -np.inf)  # reached first here
+    cases = np.maximum.reduceat(u, np.cumsum(counts) - counts)
+    lost = np.zeros(len(names))
+    lost[of[wrong]] = 1.0
+    worst = np.full(len(names), -np.inf)
+    np.maximum.at(worst, of[wrong], u[wrong])
+    cases = np.where(lost > 0, worst, cases)
     return cases, lost
 
 
