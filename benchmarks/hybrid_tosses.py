@@ -131,7 +131,7 @@ def resting(test: Trajectories) -> tuple[float, float]:
 
 def main() -> None:
     jobs = [{"name": name, "seed": s} for s in SEEDS for name in ("ours", "neural ODE")]
-    results = run_jobs("hybrid_tosses", fit_and_judge, jobs, workers=WORKERS)
+    results = run_jobs("hybrid_tosses_glued", fit_and_judge, jobs, workers=WORKERS)
     by = {(j["name"], j["seed"]): r for j, r in zip(jobs, results, strict=True)}
     rows, ratios = [], []
     for name in ("ours", "neural ODE"):
