@@ -27,7 +27,7 @@ from foretell.train.plan import (
     TrainingCosts,
 )
 
-N, CABINETS, STEPS, SEEDS = 600, 200, 3000, 5
+N, CABINETS, STEPS, SEEDS = 600, 200, 3000, 8
 HOSTS = {"disjoint replication": 3, "whole stacks": 9, "micro-stacks": 7,
          "micro-stacks, cabinets kept apart": 7}  # fmt: skip
 CLOCKS = ("constant rate", "Weibull, shape 0.78", "trace", "trace in its cabinets",
@@ -122,7 +122,7 @@ def near_pairs(days: np.ndarray, where: np.ndarray) -> float:
 def main(folder: str) -> None:
     os.environ["TITAN"] = folder
     jobs = [{"policy": p, "clock": c} for p in HOSTS for c in CLOCKS]
-    found = run_jobs("spare_trace", replay, jobs, workers=1)
+    found = run_jobs("spare_trace_moments", replay, jobs, workers=1)
     rows = []
     for policy in HOSTS:
         each = {j["clock"]: f for j, f in zip(jobs, found, strict=True) if j["policy"] == policy}

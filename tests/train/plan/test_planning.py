@@ -108,6 +108,15 @@ def test_a_trace_is_replayed_in_its_domains():
     assert len(set(groups.tolist())) == groups.size == 8
 
 
+def test_runs_under_a_trace_start_at_moments_of_their_own():
+    """Half of this trace is calm: starting at its beginning every run would be calm."""
+    trace = FailureModel.trace(np.r_[0.0, 1e6 + 300.0 * np.arange(3000)])
+    policy = MaskingPolicy(StackPlacement(60, 4), 8)
+    run = TimeToTrainSimulator(policy, trace, COSTS).run(300, 8)
+    assert run.failures.min() == 0
+    assert run.failures.max() > 20
+
+
 def test_without_failures_only_saves_cost_time():
     calm = FailureModel.exponential(1e12)
     policy = MaskingPolicy(StackPlacement(60, 4), 8, interval_s=6000.0)

@@ -150,6 +150,12 @@ class FailureModel:
         order = np.argsort(times, kind="stable")
         return times[order], order.astype(np.int64)
 
+    def first_s(self, rng: np.random.Generator) -> float:
+        """Where in its time a run starts, in seconds: a random moment of a trace, else 0."""
+        if self.recorded is None:
+            return 0.0
+        return float(rng.uniform(0.0, float(self.recorded[0][-1]) + self.mtbf_s))
+
     def mean_times(self, n_groups: int) -> Array:
         """Expected time of the k-th failure of an epoch, k = 0, ..., N, alone ones; shape (N + 1,).
 

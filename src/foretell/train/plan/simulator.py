@@ -255,9 +255,10 @@ class TimeToTrainSimulator:
         limit = give_up * ideal
         now, done, useful, rework, restarts, epoch = 0.0, 0.0, 0.0, 0.0, 0, 0
         tally, end = np.zeros(kernel.N_TALLIES), kernel.WIPED
+        first_s = self.failures.first_s(np.random.default_rng([seed, 0, 2]))
         while True:
             failures_rng = np.random.default_rng([seed, epoch, 0])
-            times, groups = self.failures.epoch(n, now, failures_rng)
+            times, groups = self.failures.epoch(n, first_s + now, failures_rng)
             end, spent, kept, useful, reached = kernel.run_epoch(
                 placement.hosts_of,
                 placement.stacks,
