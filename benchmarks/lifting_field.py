@@ -32,7 +32,7 @@ from foretell.dynamics.lifting import (
 from foretell.dynamics.longrun import spread_skill
 
 SEEDS = range(int(os.environ.get("SEEDS", "5")))
-SEEDS_OF = {"main": SEEDS, "held out": SEEDS[:3]}
+SEEDS_OF = {"main": SEEDS, "held out": range(int(os.environ.get("HELD_OUT_SEEDS", "3")))}
 LEADS = (1, 10, 50)
 MEMBERS = 200
 VARIATIONS = {"main": {"length": 0.6, "sign": 1.0}, "held out": {"length": 0.3, "sign": -1.0}}
@@ -41,7 +41,6 @@ OURS = {**NET, "label_dim": 64, "max_steps": 1200, "mean_steps": 300}
 METHODS: dict[str, Any] = {
     "lifting, in pairs": (StochasticLifting, {**OURS, "centre": "pairs"}),
     "lifting, odd": (StochasticLifting, {**OURS, "centre": "odd"}),
-    "lifting, distilled": (StochasticLifting, {**OURS, "centre": "distil"}),
     "lifting, calibrated": (StochasticLifting, {**OURS, "centre": None}),
     "lifting, as published": (
         StochasticLifting, {**OURS, "residual": False, "calibrate": False, "increments": False}
@@ -52,6 +51,7 @@ METHODS: dict[str, Any] = {
 }  # fmt: skip
 SEVERAL = ("lifting, in pairs", "lifting, odd", "engression")  # with several seeds
 ON_MAIN = "flow matching, 20"  # with several seeds on the main variation
+ONCE = tuple(os.environ.get("ONCE", "lifting, as published;Gaussian, diagonal").split(";"))
 TIMED = ("Gaussian, diagonal", "engression", "flow matching, 20")
 
 
@@ -122,7 +122,7 @@ def plan() -> tuple[dict[str, Any], dict[str, int], list[dict[str, Any]]]:
         steps[name] = round(ours * paces["lifting, calibrated"] / paces[name])
     wanted = [(m, s, v) for v in VARIATIONS for s in SEEDS_OF[v] for m in SEVERAL]
     wanted += [(ON_MAIN, s, "main") for s in SEEDS]
-    wanted += [(m, 0, "main") for m in METHODS if m not in (*SEVERAL, ON_MAIN)]
+    wanted += [(m, 0, "main") for m in ONCE if m]
     jobs = [{"method": m, "seed": s, "variation": v, "max_steps": steps[m]} for m, s, v in wanted]
     return paces, steps, sorted(jobs, key=lambda j: (j["seed"], j["variation"] == "held out"))
 
@@ -131,7 +131,9 @@ def main() -> None:
     paces, steps, jobs = plan()
     results = run_jobs("lifting_field_odd", judge, jobs, workers=1)
     rows, ratios = [], []
-    for v in {j["variation"]: None for j in jobs}:
+    for v in VARIATIONS:
+        if not SEEDS_OF[v]:
+            continue
         found = {
             m: [
                 r
