@@ -151,6 +151,24 @@ def test_a_cough_after_the_answer_brings_it_again():
     assert first["text"] == again["text"]
 
 
+def test_a_machine_that_lags_ends_no_question():
+    talk = Conversation(StreamingLookup(BM25(NOTES), k=2), manners=QUICK)
+    talk.on(Event("partial", 0.1, {"text": "who discovered"}))
+    talk.on(Event("frame", 0.2, {"seconds": 0.1, "speech": False}))
+    talk.on(Event("frame", 3.0, {"seconds": 0.1, "speech": False}))  # nearly 3 s late
+    assert talk.state == "listening"
+
+
+def test_words_that_are_read_again_after_an_early_end_are_not_doubled():
+    talk = Conversation(StreamingLookup(BM25(NOTES), k=2), manners=QUICK)
+    talk.on(Event("partial", 0.1, {"text": "who discovered?"}))
+    talk.on(Event("end_of_turn", 0.2))
+    outs = talk.on(Event("partial", 0.3, {"text": "Who discovered the element radium?"}))
+    assert [out["text"] for out in outs if out.kind == "heard"] == [
+        "Who discovered the element radium?"
+    ]
+
+
 def test_an_echo_of_the_answer_does_not_bring_it_for_ever():
     talk = Conversation(StreamingLookup(BM25(NOTES), k=2), manners=QUICK)
     talk.on(Event("final", 0.1, {"text": "who discovered radium"}))

@@ -90,7 +90,7 @@ class Turn:
     spoken: bool = False
     released: bool = False  # ended by the user's hand, not by a silence
     taken_back: int = 0  # answers to parts of this question that were taken back
-    quiet_from: float | None = None
+    quiet_s: float = 0.0  # of silence by frames, so that a machine that lags ends nothing
     paused: bool = False
     serial: int = 0  # of the last words
 
@@ -179,6 +179,8 @@ class Conversation:
                 return
             self._stop_speaking()
         turn = self._listening_turn()
+        if turn.base and _repeats(turn.base, _joined(turn.said, text)):
+            turn.base = ""  # the recogniser goes on with words that an early end had cut
         self._correct(turn, _joined(turn.said, text))
         turn.text = _joined(turn.base, turn.said, text)
         sure = len(split_words(_joined(turn.base, turn.said)))
@@ -187,7 +189,7 @@ class Conversation:
         if settled:
             turn.said = _joined(turn.said, text)
         turn.serial += 1
-        turn.paused, turn.quiet_from = False, None
+        turn.paused, turn.quiet_s = False, 0.0
         self._emit("heard", turn=turn.number, text=turn.text, settled=settled)
         self._feed(turn, "partial", {"text": turn.text, "stable": sure})
         self._emit(
@@ -252,11 +254,10 @@ class Conversation:
         return self.turn
 
     def _on_frame(self, event: Event) -> None:
-        began = self.time - event["seconds"]
         if event["speech"]:
             self._speech_s += event["seconds"]
             if self.turn:
-                self.turn.quiet_from = None
+                self.turn.quiet_s = 0.0
             if self.state == "speaking" and self._speech_s >= self.manners.barge_in_s:
                 self._stop_speaking()
                 self._next_turn()
@@ -265,11 +266,10 @@ class Conversation:
         turn = self.turn
         if turn is None or self.state != "listening":
             return
-        turn.quiet_from = began if turn.quiet_from is None else turn.quiet_from
-        quiet = self.time - turn.quiet_from
-        if quiet >= self.manners.end_s - 1e-9:
+        turn.quiet_s += event["seconds"]
+        if turn.quiet_s >= self.manners.end_s - 1e-9:
             self._end_or_drop(turn)
-        elif quiet >= self.manners.pause_s - 1e-9:
+        elif turn.quiet_s >= self.manners.pause_s - 1e-9:
             self._pause(turn)
 
     def _on_pause(self, event: Event) -> None:
@@ -474,6 +474,13 @@ def replay_conversation(
 
 def _joined(*parts: str) -> str:
     return " ".join(part.strip() for part in parts if part.strip())
+
+
+def _repeats(before: str, text: str) -> bool:
+    """Whether a text begins with the words before it again, of which the last may be another."""
+    old = [word.casefold() for word in split_words(before)]
+    new = [word.casefold() for word in split_words(text)]
+    return len(new) >= len(old) >= 2 and new[: len(old) - 1] == old[:-1]
 
 
 def _corrects(question: list[str], words: list[str]) -> bool:
