@@ -17,8 +17,9 @@ from foretell.core.files import write_text_atomic
 from foretell.train.job import Job, make_job, read_table
 from foretell.train.stacked.checkpoints import Checkpoints
 from foretell.train.stacked.faults import parse_faults
+from foretell.train.stacked.members import Outcome
 from foretell.train.stacked.spec import WorkerSpec
-from foretell.train.stacked.supervisor import Outcome, Supervisor
+from foretell.train.stacked.supervisor import Supervisor
 
 _LEARNER_TASK = "foretell.dynamics.shared_task:learner_task"
 _RECORD = "job.json"

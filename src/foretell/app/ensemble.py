@@ -99,7 +99,7 @@ def _draw(model: Any, test: Trajectories) -> tuple[list[tuple[int, int]], int, A
         return None
     usable = []
     for r, values in enumerate(test.values):
-        whole = np.isfinite(values).all(axis=1).astype(np.int64)
+        whole = np.asarray(np.isfinite(values).all(axis=1), dtype=np.int64)
         if len(whole) > n_steps:
             sums = np.convolve(whole, np.ones(n_steps + 1, dtype=np.int64), "valid")
             usable += [(r, int(row)) for row in np.flatnonzero(sums == n_steps + 1)]

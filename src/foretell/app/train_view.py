@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from foretell.app.words import number
-from foretell.train.stacked.supervisor import Member
+from foretell.train.stacked.members import Member
 
 _TOLD = {"fault", "ended", "started", "killed", "checkpoint-failed", "error", "wipeout", "minority"}
 
