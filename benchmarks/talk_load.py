@@ -2,19 +2,23 @@
 
 Each types questions of XQuAD at 60 words a minute, reads the answer for five seconds, and goes on.
 The server has just opened the folder, so that hardly any sentence is embedded yet. Wall-clock times
-of the clients, on the machine that also runs them; its load is in the result.
+of the clients, on the machine that also runs them. Every run is a row, with the load of the
+machine: where others work on it too, that decides more than anything here.
 
-FORETELL_DATA=... python benchmarks/talk_load.py
+FORETELL_DATA=... python benchmarks/talk_load.py [sessions | --table]
 """
 
 import asyncio
+import json
 import os
 import random
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import write_result
+from _common import CACHE, write_result
 from _talk import DISTRACTORS, Typist, questions, resident_mb, served
 
 SESSIONS, EACH, WORDS_PER_S, READING_S = 50, 4, 1.0, 5.0
@@ -48,31 +52,53 @@ async def all_of(port: int, sessions: int) -> list[dict[str, Any]]:
     return await asyncio.gather(*(one(port, part, n) for n, part in enumerate(parts)))
 
 
-def main() -> None:
-    sessions = int(sys.argv[1]) if len(sys.argv) > 1 else SESSIONS
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measured(sessions: int) -> dict[str, Any]:
+    """One run."""
     with served() as (port, pid, _):
         asyncio.run(all_of(port, 1))
-        before = resident_mb(pid)
+        before, spent, began = resident_mb(pid), cpu_s(pid), time.perf_counter()
         found = asyncio.run(all_of(port, sessions))
-        after = resident_mb(pid)
-    ms = 1000 * np.array([wait for each in found for wait in each["waits"]])
+        return {
+            "sessions": sessions,
+            "ms": [round(1000 * wait, 1) for each in found for wait in each["waits"]],
+            "lost": sum(each["lost"] for each in found),
+            "crossed": sum(each["wrong"] for each in found),
+            "memory": [before, resident_mb(pid)],
+            "cores": (cpu_s(pid) - spent) / (time.perf_counter() - began),
+            "load_average": os.getloadavg()[0],
+        }
+
+
+def cells(run: dict[str, Any]) -> list[Any]:
+    ms = np.array(run["ms"])
+    numbers = (np.median(ms), np.quantile(ms, 0.95), ms.max())
+    cores = f"{run['cores']:.2f}" if "cores" in run else None
+    return [
+        run["sessions"], len(ms), *(f"{x:.0f}" for x in numbers), run["lost"], run["crossed"],
+        *(f"{x:.0f}" for x in run["memory"]), cores, f"{run['load_average']:.1f}",
+    ]  # fmt: skip
+
+
+def main() -> None:
+    sessions = int(sys.argv[1]) if sys.argv[1:] and sys.argv[1].isdigit() else SESSIONS
+    path = CACHE / "talk_load_runs.json"
+    runs = json.loads(path.read_text()) if path.exists() else []
+    if "--table" not in sys.argv:
+        runs.append(measured(sessions))
+    CACHE.mkdir(exist_ok=True)
+    path.write_text(json.dumps(runs))
+    rows = [cells(run) for run in runs]
+    print(rows[-1])
     columns = [
         "sessions", "questions", "median, ms", "95 %, ms", "worst, ms", "lost", "crossed",
-        "memory before, MB", "after, MB", "load of the machine",
+        "memory before, MB", "after, MB", "cores used by the server", "load of the machine",
     ]  # fmt: skip
-    row = [
-        sessions,
-        len(ms),
-        f"{np.median(ms):.0f}",
-        f"{np.quantile(ms, 0.95):.0f}",
-        f"{ms.max():.0f}",
-        sum(each["lost"] for each in found),
-        sum(each["wrong"] for each in found),
-        f"{before:.0f}",
-        f"{after:.0f}",
-        f"{os.getloadavg()[0]:.1f}",
-    ]
-    print(row)
     settings = {
         "each": EACH,
         "words_per_s": WORDS_PER_S,
@@ -80,8 +106,8 @@ def main() -> None:
         "passages": f"XQuAD and {DISTRACTORS} glosses",
         "bars": "95 % 2000 ms, none lost or crossed",
     }
-    tables = {"talk-load": {"columns": columns, "rows": [row]}}
-    write_result("talk_load", settings, tables, milliseconds=[round(float(m), 1) for m in ms])
+    tables = {"talk-load": {"columns": columns, "rows": rows}}
+    write_result("talk_load", settings, tables, runs=runs)
 
 
 if __name__ == "__main__":
