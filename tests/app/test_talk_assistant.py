@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from foretell.app.commands import app
+from foretell.app.notes.passages import passages
 from foretell.app.talk import notebook
 from foretell.app.talk.assistant import Assistant, build_assistant
 from foretell.app.talk.calibration import (
@@ -25,6 +26,7 @@ from foretell.app.talk.matching import gives
 from foretell.app.talk.notebook import Notebook, merged
 from foretell.app.talk.start import promise
 from foretell.app.talk.terminal import described
+from foretell.converse.lookup import text_query
 from foretell.core.errors import ArtifactError, DataError, ParameterError
 from foretell.data import Trajectories
 from foretell.dynamics import CPLRNN
@@ -232,6 +234,14 @@ def test_a_damaged_calibration(tmp_path) -> None:
     (tmp_path / BESIDE_NOTES).write_text("{}")
     with pytest.raises(ArtifactError, match="Calibrate again"):
         build_assistant(model=None, notes=tmp_path, vectors=False)
+
+
+def test_words_that_the_notes_write_as_one_are_found_apart() -> None:
+    notes = ["Run createsuperuser.", "A superuser may do all.", "Super fast.", "The user waits."]
+    book = Notebook([("a.md", p) for text in notes for p in passages(text)])
+    found = [id for id, _ in book.search(text_query("Who is a super user?"), 4)]
+    assert "1" in found
+    assert book.scores(text_query("Who is a super user?"))["1"] > 0
 
 
 def test_two_orders_as_one() -> None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from foretell.converse.answer import SentenceModel, Source
 from foretell.converse.lookup.bm25 import BM25
 from foretell.converse.lookup.query import Query
 from foretell.converse.lookup.retriever import Hits
+from foretell.converse.lookup.words import is_content, split_words, term
 from foretell.core.errors import DataError, MissingExtraError
 
 Note = tuple[str, Passage]  # file and passage
@@ -166,6 +168,7 @@ class Notebook:
 
     def search(self, query: Query, k: int) -> Hits:
         """Ids and scores of at most k passages, best first."""
+        query = self._with_compounds(query)
         if self._library is None or self.model is None or not query.text:
             return self._words.search(query, k)
         pool = min(max(_POOL, k), len(self))
@@ -177,7 +180,7 @@ class Notebook:
         """How well the words of passages fit a query, of the best ones by id."""
         if not query:
             return {}
-        return dict(self._words.search(query, min(_SCORED, len(self))))
+        return dict(self._words.search(self._with_compounds(query), min(_SCORED, len(self))))
 
     def fetch(self, id: str) -> str:
         """The text of a passage, its sentences embedded unless others are before it."""
@@ -244,6 +247,18 @@ class Notebook:
             self.shelf.close()
         if self._library is not None:
             self._library.close()
+
+    def _with_compounds(self, query: Query) -> Query:
+        """Also with neighbouring words as one where the notes write them so: "super user"."""
+        words = split_words(query.text)
+        joined = dict.fromkeys(
+            term(first + second)
+            for first, second in pairwise(words)
+            if is_content(first) and is_content(second)
+        )
+        known = dict(query.weights)
+        more = [(name, 1.0) for name in joined if name not in known and self._words.idf(name) > 0]
+        return Query(query.text, (*query.weights, *more)) if more else query
 
     def _near(self, text: str, k: int) -> Hits:
         assert self._library is not None
