@@ -213,7 +213,7 @@ def store_of(folder: Path, passages: int) -> Path | None:
     """Where the vectors of a folder of notes are kept; None where making them takes seconds."""
     if passages < _WORTH_KEEPING:
         return None
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     name = hashlib.sha256(str(resolved(folder)).encode("utf-8", "replace")).hexdigest()[:24]
     return cache / "foretell" / "sentences" / f"{name}.sqlite"
 
