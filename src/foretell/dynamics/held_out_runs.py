@@ -186,6 +186,12 @@ class FreeJudge(RunJudge):
         excess = apart - mean(within) - mean(self._inside)
         return np.sqrt(np.clip(excess / np.maximum(apart, 1e-12), 0.0, 1.0))
 
+    def other_recording(self, judge: FreeJudge) -> float:
+        """The square of the score of another recording; may be below 0, as no root is taken."""
+        between = float(_mean_distances(self._truth, judge._truth).mean())
+        inside = float(self._inside.mean() + judge._inside.mean())
+        return (2 * between - inside) / max(2 * between, 1e-12)
+
     def _scaled(self, run: Array) -> Array:
         scaled = np.clip((run - self._centre) / self._spread, -_FAR, _FAR)
         scaled[np.isnan(scaled)] = _FAR
