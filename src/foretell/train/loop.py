@@ -6,6 +6,7 @@ same bits as one that was not, because a step depends on nothing that is not in 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretell.core import Artifact, ArtifactError, NumericalError, ParameterError, Progress
 from foretell.core.interrupts import interrupts_wait
@@ -160,25 +162,26 @@ def train(
     report = max(1, n_steps // _REPORTS)
     saved = time.monotonic()
     with interrupts_wait() as interrupted:
-        while run.step < n_steps and not _stale(run, patience):
+        while run.step < n_steps and (patience is None or not _stale(run, patience)):
             _advance(task, run, remedy)
             last = run.step == n_steps
             if score is not None and (run.step % every == 0 or last):
                 if _look(run, float(score())) and keep_best:
                     best = task.state()
-            try:
-                if on_step is not None and (run.step % report == 0 or last):
+            if on_step is not None and (run.step % report == 0 or last):
+                try:
                     on_step(clock.progress(n_steps))
-            except KeyboardInterrupt:
-                interrupted.set()
-            run.seconds = clock.seconds()
-            if checkpoint is not None and (
-                interrupted.is_set() or time.monotonic() - saved > _SLICE_SECONDS
-            ):
-                _save(Path(checkpoint), task, run, best, identity)
-                saved = time.monotonic()
-            if interrupted.is_set():
-                raise KeyboardInterrupt
+                except KeyboardInterrupt:
+                    interrupted.set()
+            due = checkpoint is not None and time.monotonic() - saved > _SLICE_SECONDS
+            if due or interrupted.is_set():
+                run.seconds = clock.seconds()
+                if checkpoint is not None:
+                    _save(Path(checkpoint), task, run, best, identity)
+                    saved = time.monotonic()
+                if interrupted.is_set():
+                    raise KeyboardInterrupt
+        run.seconds = clock.seconds()
         if finish is not None:
             finish(run, interrupted)
             if checkpoint is not None and interrupted.is_set():
@@ -191,7 +194,7 @@ def train(
 def _advance(task: TrainTask, run: TrainRun, remedy: str) -> None:
     gradient = mean_gradient(task, run.step)
     run.step += 1
-    if not (np.isfinite(gradient.loss) and np.isfinite(gradient.values).all()):
+    if not (math.isfinite(gradient.loss) and _finite(gradient.values)):
         run.skipped += 1
         run.skips_in_a_row += 1
         if run.skips_in_a_row >= _MOST_SKIPS:
@@ -201,8 +204,13 @@ def _advance(task: TrainTask, run: TrainRun, remedy: str) -> None:
         return
     run.skips_in_a_row = 0
     new = gradient.loss
-    run.loss = new if np.isnan(run.loss) else run.loss + _SMOOTHING * (new - run.loss)
+    run.loss = new if math.isnan(run.loss) else run.loss + _SMOOTHING * (new - run.loss)
     task.apply(run.step - 1, gradient.values)
+
+
+def _finite(values: NDArray[np.floating]) -> bool:
+    """Whether all are finite; one product says so of nearly every gradient, and at less cost."""
+    return math.isfinite(values.dot(values)) or bool(np.isfinite(values).all())
 
 
 def _look(run: TrainRun, value: float) -> bool:
