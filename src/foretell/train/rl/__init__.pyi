@@ -9,7 +9,6 @@ from .ppo import PPOTrainer
 from .rewards import exact_match, first_number_match, numeric_match
 from .rows import RowBatch
 from .runner import Runner, run_workflow
-from .settings import SharedSettings
 from .tiny import CharTokenizer, TinyCausalLM
 from .trainer import RLStep
 
@@ -26,7 +25,6 @@ __all__ = [
     "RLStep",
     "RowBatch",
     "Runner",
-    "SharedSettings",
     "Task",
     "ThreadGroup",
     "TinyCausalLM",

@@ -44,9 +44,9 @@ class GRPOTrainer(PolicyTrainer):
     dynamic_sampling : bool
         Replace prompts whose samples all have one reward by others, ten rounds at most.
     **settings
-        `SharedSettings`: ref, group, layout, prompts_per_step, kl_coef, clip_range, loss_norm,
-        balance, exactness, updates_per_step, lr, max_grad_norm, chunks, double_buffer,
-        mismatch_cap, token_budget, random_state.
+        `foretell.train.rl.settings.SharedSettings`: ref, group, layout, prompts_per_step, kl_coef,
+        clip_range, loss_norm, balance, exactness, updates_per_step, lr, max_grad_norm, chunks,
+        double_buffer, mismatch_cap, token_budget, random_state.
 
     Attributes
     ----------

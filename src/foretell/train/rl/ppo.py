@@ -42,7 +42,7 @@ class PPOTrainer(PolicyTrainer):
     group_size : int
         Samples of each prompt; 1 is enough here.
     **settings
-        `SharedSettings`, as for `GRPOTrainer`.
+        `foretell.train.rl.settings.SharedSettings`, as for `GRPOTrainer`.
 
     Examples
     --------
