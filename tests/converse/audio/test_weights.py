@@ -110,13 +110,11 @@ def test_a_folder_of_the_user_is_taken_as_it_is_and_others_are_refused(tmp_path)
         WhisperRecogniser("nobody/nothing")
     with pytest.raises(ParameterError, match=r"has no model\.bin"):
         WhisperRecogniser(tmp_path)
-    with pytest.raises(ParameterError, match=r"tempo=2\.0"):
-        WhisperRecogniser(WHISPER.place(), tempo=2.0)
     for name in ("model.bin", "tokenizer.json"):
         (tmp_path / name).write_text("{}")
     with pytest.raises(ArtifactError, match="no Whisper model"):
         WhisperRecogniser(tmp_path)
-    with pytest.raises(DataError, match=r"at most 23\.8 s"):
+    with pytest.raises(DataError, match="at most 28 s"):
         recogniser.transcribe(np.zeros(30 * 16_000, np.float32))
 
 
