@@ -28,7 +28,7 @@ from foretell.dynamics.hybrid.preparation import prepare
 DATA = Path(os.environ.get("TOSSES", "tosses.npz"))
 NAMES = ("z", "qw", "qx", "qy", "qz", "vx", "vy", "vz", "wx", "wy", "wz")
 QUATERNION = ("qw", "qx", "qy", "qz")
-SEEDS = range(3)
+SEEDS = range(int(os.environ.get("SEEDS", "3")))
 SETTINGS = {
     "horizons": (4, 8, 16, 32), "updates_per_horizon": 200, "batch_size": 32,
     "quaternion_columns": (QUATERNION,),

@@ -33,6 +33,7 @@ from foretell.dynamics.longrun import spread_skill
 
 SEEDS = range(int(os.environ.get("SEEDS", "5")))
 SEEDS_OF = {"main": SEEDS, "held out": range(int(os.environ.get("HELD_OUT_SEEDS", "3")))}
+FLOW_SEEDS = range(int(os.environ.get("FLOW_SEEDS", str(len(SEEDS)))))
 LEADS = (1, 10, 50)
 MEMBERS = 200
 VARIATIONS = {"main": {"length": 0.6, "sign": 1.0}, "held out": {"length": 0.3, "sign": -1.0}}
@@ -121,7 +122,7 @@ def plan() -> tuple[dict[str, Any], dict[str, int], list[dict[str, Any]]]:
     for name in TIMED:  # the mean network of ours is counted like a label network
         steps[name] = round(ours * paces["lifting, calibrated"] / paces[name])
     wanted = [(m, s, v) for v in VARIATIONS for s in SEEDS_OF[v] for m in SEVERAL]
-    wanted += [(ON_MAIN, s, "main") for s in SEEDS]
+    wanted += [(ON_MAIN, s, "main") for s in FLOW_SEEDS]
     wanted += [(m, 0, "main") for m in ONCE if m]
     jobs = [{"method": m, "seed": s, "variation": v, "max_steps": steps[m]} for m, s, v in wanted]
     return paces, steps, sorted(jobs, key=lambda j: (j["seed"], j["variation"] == "held out"))
