@@ -67,7 +67,6 @@ FLAGS = {
         "llm",
         "level",
         "whisper",
-        "voice",
     },
     "train run": {"job", "workers", "survive", "out", "inject", "verify", "resume", "json"},
     "train plan": {

@@ -395,3 +395,16 @@ def test_a_model_that_was_named_is_used_or_refused(tmp_path) -> None:
         sound_parts(whisper=str(tmp_path / "none"))
     with pytest.raises(ParameterError, match="--serve"):
         start(TalkRequest(notes=tmp_path, voice="en-us"))
+
+
+def test_the_voice_of_the_page_is_named_in_the_environment(tmp_path, monkeypatch) -> None:
+    from typer.testing import CliRunner
+
+    from foretell.app.cli import app
+
+    asked: list[TalkRequest] = []
+    monkeypatch.setattr("foretell.app.talk.start.run", asked.append)
+    monkeypatch.setenv("FORETELL_VOICE", "en-gb")
+    for flags in ([], ["--serve"]):
+        assert CliRunner().invoke(app, ["talk", "--notes", str(tmp_path), *flags]).exit_code == 0
+    assert [request.voice for request in asked] == [None, "en-gb"]

@@ -7,6 +7,7 @@ there yet when the question ends. The looks are those of `StreamingLookup` in vi
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from foretell.train.rl import GRPOTrainer, RowBatch, Task, in_threads  # noqa: E
 
 pytestmark = pytest.mark.story
 
+_SEEDING = threading.Lock()
 CALL_S, ENDPOINT_S, PER_SECOND = 1.0, 0.5, 0.3  # seconds; what a second of waiting costs
 COLOURS = ("red", "green", "blue", "grey", "white", "black")
 MACHINES = ("pump", "valve", "boiler", "mixer", "fan", "press")
@@ -81,7 +83,7 @@ class LookOrWait:
         self.mean = torch.tensor(seen.mean(0), dtype=torch.float32)
         self.scale = torch.tensor(seen.std(0) + 1e-6, dtype=torch.float32)
         self.n_draws = max(len(q.looks) for q in train)
-        with torch.random.fork_rng():
+        with _SEEDING, torch.random.fork_rng():  # one generator for all threads
             torch.manual_seed(seed)
             self.module = torch.nn.Sequential(
                 torch.nn.Linear(seen.shape[1], 24), torch.nn.Tanh(), torch.nn.Linear(24, 1)

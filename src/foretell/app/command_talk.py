@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,13 +69,8 @@ def start(
         str | None,
         typer.Option(
             "--whisper",
-            help="With --serve: folder or name of a Whisper model in CTranslate2's format.",
-        ),
-    ] = None,
-    voice: Annotated[
-        str | None,
-        typer.Option(
-            "--voice", help="With --serve: .onnx file of a Piper voice, or a voice of espeak-ng."
+            help="With --serve: folder or name of a Whisper model in CTranslate2's format. The "
+            "voice is that of FORETELL_VOICE: .onnx file of Piper, or a voice of espeak-ng.",
         ),
     ] = None,
 ) -> None:
@@ -92,7 +88,7 @@ def start(
             llm=llm,
             level=level,
             whisper=whisper,
-            voice=voice,
+            voice=(os.environ.get("FORETELL_VOICE") or None) if serve else None,
         )
     )
 

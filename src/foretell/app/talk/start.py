@@ -63,7 +63,7 @@ def run(request: TalkRequest) -> None:
             if find_spec(package) is None:
                 raise MissingExtraError(package, "serve", "serve the page")
     elif request.whisper is not None or request.voice is not None:
-        raise ParameterError("--whisper and --voice are for the page. Add --serve.")
+        raise ParameterError("--whisper and a voice are for the page. Add --serve.")
     if request.record is not None and request.record.exists():
         raise ParameterError(
             f"{request.record} is there already and is not written over. Give --record a new file."
