@@ -400,7 +400,7 @@ def test_a_model_that_was_named_is_used_or_refused(tmp_path) -> None:
 def test_the_voice_of_the_page_is_named_in_the_environment(tmp_path, monkeypatch) -> None:
     from typer.testing import CliRunner
 
-    from foretell.app.cli import app
+    from foretell.app.commands import app
 
     asked: list[TalkRequest] = []
     monkeypatch.setattr("foretell.app.talk.start.run", asked.append)
