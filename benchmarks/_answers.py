@@ -8,14 +8,12 @@ without an answer.
 """
 
 import json
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
-from _common import CACHE
+from _common import CACHE, data
 from _texts import glosses
 
 from foretell.app.notes.sentence_vectors import SentenceVectors
@@ -43,9 +41,7 @@ class Asked:
 
 def questions() -> tuple[dict[str, str], list[tuple[str, str, str, int]]]:
     """Paragraphs by id; question, paragraph and text of the answer, article."""
-    path = Path(os.environ.get("FORETELL_DATA", "data")) / "xquad" / "xquad.en.json"
-    if not path.is_file():
-        raise SystemExit(f"{path} is missing. Name the folder above it: FORETELL_DATA=/path")
+    path = data("xquad/xquad.en.json")
     paragraphs, asked = {}, []
     for a, article in enumerate(json.loads(path.read_text(encoding="utf-8"))["data"]):
         for p, paragraph in enumerate(article["paragraphs"]):

@@ -7,8 +7,9 @@ import os
 import platform
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -18,6 +19,37 @@ import numpy as np  # noqa: E402  (after the thread limits)
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"
 WORKERS = int(os.environ.get("WORKERS", "2"))
+LEFT_OUT = 3  # exit code of a benchmark that lacks data, a package or a right: not a failure
+
+
+def left_out(reason: str) -> NoReturn:
+    """End this benchmark; ``make bench`` goes on and names it at the end."""
+    print(f"left out: {reason}", flush=True)
+    raise SystemExit(LEFT_OUT)
+
+
+def data(name: str) -> Path:
+    """A file or folder of the data that benchmarks/README.md lists."""
+    path = Path(os.environ.get("FORETELL_DATA", "data")) / name
+    if not path.exists():
+        left_out(f"{path} is missing. Name the folder that holds {name}: FORETELL_DATA=/path")
+    return path
+
+
+def wordnet(part: str) -> Path:
+    """A file of WordNet, as the Debian package wordnet-base installs it."""
+    path = Path(os.environ.get("FORETELL_WORDNET", "/usr/share/wordnet")) / part
+    if not path.is_file():
+        left_out(f"{path} is missing. Install it: apt-get install wordnet-base")
+    return path
+
+
+def package(name: str, command: str | None = None) -> Path:
+    """The folder of an installed package, which is not imported."""
+    found = find_spec(name)
+    if found is None or found.origin is None:
+        left_out(f"{name} is not installed. Install it: {command or f'pip install {name}'}")
+    return Path(found.origin).parent
 
 
 def run_jobs(

@@ -1,6 +1,6 @@
 """MovieLens as columns, from files that you have.
 
-FORETELL_DATA or the first argument names the folder that holds them:
+FORETELL_DATA names the folder that holds them:
 
     ml-100k/ml-100k.inter, ml-100k/ml-100k.item    RecBole's form; its PyPI wheel has them
     ml-latest-small/ratings.csv, movies.csv        GroupLens' form
@@ -9,12 +9,11 @@ GroupLens permits research use; nothing of it is kept in this repository.
 """
 
 import csv
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from _common import data
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
@@ -60,32 +59,19 @@ class Ratings:
         return liking / liking.std()
 
 
-def folder() -> Path:
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("FORETELL_DATA", "")
-    if not given:
-        print(
-            "skipped: name the folder that holds ml-100k/ as the first argument or in "
-            "FORETELL_DATA:\n  pip download recbole --no-deps\n"
-            "  unzip recbole*.whl 'recbole/dataset_example/*'\n"
-            "  FORETELL_DATA=recbole/dataset_example make bench METHOD=coral"
-        )
-        raise SystemExit(0)
-    return Path(given)
-
-
-def ml_100k(base: Path) -> Ratings:
-    rows = _rows(base / "ml-100k" / "ml-100k.item", "\t")
+def ml_100k() -> Ratings:
+    rows = _rows(data("ml-100k/ml-100k.item"), "\t")
     genre = {int(row[0]): _first(row[3].split(" ")) for row in rows}
-    table = np.array(_rows(base / "ml-100k" / "ml-100k.inter", "\t"), dtype=float)
+    table = np.array(_rows(data("ml-100k/ml-100k.inter"), "\t"), dtype=float)
     return _ratings("ml-100k", table, genre)
 
 
-def ml_latest_small(base: Path) -> Ratings:
-    rows = _rows(base / "ml-latest-small" / "movies.csv", ",")
+def ml_latest_small() -> Ratings:
+    rows = _rows(data("ml-latest-small/movies.csv"), ",")
     genre = {
         int(row[0]): _first(row[2].replace("Children", "Children's").split("|")) for row in rows
     }
-    table = np.array(_rows(base / "ml-latest-small" / "ratings.csv", ","), dtype=float)
+    table = np.array(_rows(data("ml-latest-small/ratings.csv"), ","), dtype=float)
     return _ratings("ml-latest-small", table, genre)
 
 

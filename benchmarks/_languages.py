@@ -6,15 +6,13 @@ Voices: espeak-ng reads such messages in variants of its voice; a variant is a g
 """
 
 import gettext
-import importlib.util
 import io
 import re
 import subprocess
 import wave
-from pathlib import Path
 
 import numpy as np
-from _common import CACHE
+from _common import CACHE, package
 
 TEXT_LANGUAGES = ("ca", "de", "es", "fr", "it", "pt_BR")
 VOICES = {"de": "de", "es": "es", "fr": "fr-fr", "it": "it", "pt_BR": "pt-br"}
@@ -22,12 +20,9 @@ VARIANTS = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f3", "f
 RATE = 16_000
 
 
-def messages(package: str, language: str) -> dict[str, str]:
+def messages(source: str, language: str) -> dict[str, str]:
     """Translations without markup and place holders."""
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
-        raise SystemExit(f"{package} is not installed")
-    folder = Path(found.origin).parent / "locale" / language / "LC_MESSAGES"
+    folder = package(source) / "locale" / language / "LC_MESSAGES"
     with (folder / "sphinx.mo").open("rb") as handle:
         catalogue = gettext.GNUTranslations(handle)._catalog  # type: ignore[attr-defined]
     clean = {

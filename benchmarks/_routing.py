@@ -7,11 +7,9 @@ probability of a wrong answer by logistic regression on TF-IDF words and word pa
 
 import csv
 import gzip
-import os
-from pathlib import Path
 
 import numpy as np
-from _common import CACHE
+from _common import CACHE, data
 
 MODELS = ("Mixtral", "GPT-4")
 
@@ -28,10 +26,9 @@ def load() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _read() -> tuple[np.ndarray, list[str], np.ndarray]:
-    path = Path(os.environ.get("FORETELL_DATA", "data")) / "routing" / "mmlu_routing.csv.gz"
-    if not path.exists():
-        raise SystemExit(f"{path} is missing. Name its parent: FORETELL_DATA=/path/to/data")
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as handle:
+    with gzip.open(
+        data("routing/mmlu_routing.csv.gz"), "rt", encoding="utf-8", newline=""
+    ) as handle:
         rows = list(csv.DictReader(handle))
     errors = np.array([[int(r["mixtral_wrong"]), int(r["gpt4_wrong"])] for r in rows])
     return np.array([r["subject"] for r in rows]), [r["prompt"] for r in rows], errors

@@ -5,16 +5,14 @@ so that ends of turns can be waited for. Where the words really end is known fro
 """
 
 import json
-import os
 import re
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import CACHE
+from _common import CACHE, data
 
 VOICES = ("en-us", "en-gb-scotland", "en-gb-x-rp", "en-us+f3", "en-gb+m3")
 RATES = (130, 170, 210)  # words per minute
@@ -43,9 +41,7 @@ class Spoken:
 
 def questions(every: int = 1, *, plain: bool = False) -> list[tuple[str, str, int]]:
     """Text, paragraph and article; `plain` leaves out those with digits or foreign letters."""
-    root = Path(os.environ.get("FORETELL_DATA", "data")) / "xquad" / "xquad.en.json"
-    if not root.is_file():
-        raise SystemExit(f"{root} is missing. Name the folder above it: FORETELL_DATA=/path")
+    root = data("xquad/xquad.en.json")
     found = []
     for a, article in enumerate(json.loads(root.read_text(encoding="utf-8"))["data"]):
         for p, paragraph in enumerate(article["paragraphs"]):

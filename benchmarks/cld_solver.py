@@ -5,22 +5,16 @@ a language head (300 rows, 384 columns, 32 gates, 5 classes): time until the net
 that of `jaxcld` after 6 and 60 iterations. Both get the same rows, gates and beta; `jaxcld` gets
 its best penalty of those tried, and is timed without compilation. Judged is the objective of
 the ReLU network, which needs no feasible point.
-
-    pip install --target PEERS --no-deps jaxcld jax jaxlib ml_dtypes opt_einsum
-    PEERS=folder python benchmarks/cld_solver.py
 """
 
-import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from _common import median_interval, ratio_interval, shown, write_result
+from _common import median_interval, package, ratio_interval, shown, write_result
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-if "PEERS" in os.environ:
-    sys.path.append(os.environ["PEERS"])
 
 import numpy as np
 
@@ -240,15 +234,10 @@ def large() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def main() -> None:
+    package("jaxcld", "pip install --no-deps jaxcld")
     tables = {"cld-optimum": small(), "cld-steps": own_form()}
-    more: dict[str, Any] = {}
-    try:
-        import jaxcld  # noqa: F401
-    except ImportError:
-        print("jaxcld is not installed; its comparison is left out")
-    else:
-        tables["cld-jaxcld"], more["objective_of_jaxcld_by_rho"] = large()
-    write_result("cld_solver", {"seeds": SEEDS}, tables, **more)
+    tables["cld-jaxcld"], penalties = large()
+    write_result("cld_solver", {"seeds": SEEDS}, tables, objective_of_jaxcld_by_rho=penalties)
 
 
 if __name__ == "__main__":

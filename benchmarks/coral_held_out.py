@@ -7,12 +7,11 @@ settings of the policies are those of coral_loop.
 """
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _common import run_jobs, write_result
-from _coral_data import folder, ml_latest_small
+from _coral_data import ml_latest_small
 from coral_loop import FATIGUE, OUTSIDE, POOL, SLOTS, STEPS, USERS, paired, policy
 from sklearn.cluster import KMeans
 
@@ -31,8 +30,8 @@ CATEGORIES, DELAY, SHOCK_STEP = 31, 5, 50
 
 
 @lru_cache(maxsize=1)
-def setting(path: str) -> tuple[Any, ...]:
-    ratings = ml_latest_small(Path(path))
+def setting() -> tuple[Any, ...]:
+    ratings = ml_latest_small()
     liking = ratings.utilities()
     kinds = KMeans(CATEGORIES, n_init=2, random_state=0).fit_predict(items_of(liking))
     log = EventLog.from_columns(
@@ -48,8 +47,8 @@ def items_of(liking: np.ndarray) -> np.ndarray:
     return factors / np.maximum(np.linalg.norm(factors, axis=1, keepdims=True), 1e-9)
 
 
-def play(path: str, name: str, seeds: list[int]) -> dict[str, Any]:
-    liking, kinds, log, model = setting(path)
+def play(name: str, seeds: list[int]) -> dict[str, Any]:
+    liking, kinds, log, model = setting()
     U = liking.shape[0]
     clings = np.random.default_rng(6).random(U) < 0.8
     users = SimulatedUsers(
@@ -67,8 +66,7 @@ def play(path: str, name: str, seeds: list[int]) -> dict[str, Any]:
 
 
 def main() -> None:
-    path = str(folder())
-    jobs = [{"path": path, "name": name, "seeds": list(SEEDS)} for name in POLICIES]
+    jobs = [{"name": name, "seeds": list(SEEDS)} for name in POLICIES]
     results = run_jobs("coral_held_out", play, jobs, workers=1)
     keys = ("clicks", "violations", "recovery_steps", "coverage")
     write_result(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from _common import run_jobs, write_result
-from _coral_data import Ratings, folder, ml_100k
+from _coral_data import Ratings, ml_100k
 from _coral_published import PublishedRule
 from scipy.stats import t
 
@@ -71,10 +71,8 @@ class PlainReranker:
 
 
 @lru_cache(maxsize=1)
-def setting(path: str) -> tuple[Ratings, Any, ExcitationModel, np.ndarray]:
-    from pathlib import Path
-
-    ratings = ml_100k(Path(path))
+def setting() -> tuple[Ratings, Any, ExcitationModel, np.ndarray]:
+    ratings = ml_100k()
     log = ratings.log()
     return ratings, log, ExcitationModel().fit(log), ratings.utilities()
 
@@ -108,8 +106,8 @@ def policy(name: str, model: ExcitationModel, log: Any) -> Any:
     )
 
 
-def play(path: str, world: str, name: str, judge: str, seeds: list[int]) -> dict[str, Any]:
-    ratings, log, model, liking = setting(path)
+def play(world: str, name: str, judge: str, seeds: list[int]) -> dict[str, Any]:
+    ratings, log, model, liking = setting()
     users = users_of(ratings, model, liking, world)
     ranker = EchoRanker(liking, ratings.category_of_item, model.baseline_, pool=POOL)
     state, limit = judged_by(judge, model, log)
@@ -136,7 +134,6 @@ def judged_by(judge: str, model: ExcitationModel, log: Any) -> tuple[SaturationS
 
 
 def main() -> None:
-    path = str(folder())
     if "--look" in sys.argv:  # one seed that is not reported
         for name in (
             "ranker alone",
@@ -146,7 +143,7 @@ def main() -> None:
             "DPP 0.2",
             "published x 1",
         ):
-            result = play(path, WORLDS[1], name, "as believed", [101])
+            result = play(WORLDS[1], name, "as believed", [101])
             print(name, {k: round(v[0], 3) for k, v in result.items()})
         return
     names = ["ranker alone", *OURS, "published x 1"]
@@ -156,7 +153,7 @@ def main() -> None:
     wanted = [(name, world, "as believed") for name in names for world in WORLDS]
     wanted += [(name, WORLDS[0], judge) for name in BARRIERS for judge in judges]
     jobs = [
-        {"path": path, "world": world, "name": name, "judge": judge, "seeds": list(SEEDS)}
+        {"world": world, "name": name, "judge": judge, "seeds": list(SEEDS)}
         for name, world, judge in wanted
     ]
     results = run_jobs("coral_loop", play, jobs, workers=2)
@@ -170,7 +167,7 @@ def main() -> None:
             "coral-bars": bars_table(found, judges),
             "coral-wrong-decay": decay_table(found, judges),
         },
-        results=[{"job": {k: v for k, v in j.items() if k != "path"}, **r}
+        results=[{"job": j, **r}
                  for j, r in zip(jobs, results, strict=True)],
     )  # fmt: skip
 

@@ -11,8 +11,8 @@ Recorded clicks punish every change of the list, so this bounds the harm; the ga
 from typing import Any
 
 import numpy as np
-from _common import write_result
-from _coral_data import Ratings, folder, ml_100k
+from _common import package, write_result
+from _coral_data import Ratings, ml_100k
 from scipy.sparse import csr_matrix
 
 from foretell.trust import DPP, MMR, EventLog, ExcitationModel, ExposureRegulator, SteckCalibration
@@ -30,11 +30,8 @@ WEIGHTS = (0.25, 0.5, 1.0, 2.0)
 
 def prepared(ratings: Ratings, seed: int) -> dict[str, Any]:
     """Candidates of ALS fitted without each user's last event, and what that event was."""
-    try:
-        from implicit.als import AlternatingLeastSquares
-    except ImportError:
-        print("skipped: implicit is not installed. Install it with: pip install implicit")
-        raise SystemExit(0) from None
+    package("implicit")
+    from implicit.als import AlternatingLeastSquares
 
     rng = np.random.default_rng(seed)
     order = np.lexsort((rng.random(ratings.user.size), ratings.time, ratings.user))
@@ -82,7 +79,7 @@ def plain(family: str, knob: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    ratings = ml_100k(folder())
+    ratings = ml_100k()
     worlds = [prepared(ratings, seed) for seed in SEEDS]
     chosen_by = np.random.default_rng(0).permutation(ratings.n_users) < ratings.n_users // 2
     settings = {(f, k): plain(f, k) for f, ks in KNOBS.items() for k in ks}

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 from _common import write_result
-from _coral_data import Ratings, folder, ml_100k
+from _coral_data import Ratings, ml_100k
 
 from foretell.core import ForetellWarning
 from foretell.trust import EventLog, ExcitationModel
@@ -92,7 +92,7 @@ def rows_of(title: str, log: EventLog, **settings) -> tuple[list, ExcitationMode
 
 
 def main() -> None:
-    ratings: Ratings = ml_100k(folder())
+    ratings: Ratings = ml_100k()
     rows = []
     for seed in SEEDS:
         row, model = rows_of(f"equal stamps in random order, seed {seed}", ratings.log(seed))

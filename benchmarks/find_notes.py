@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import CACHE, ratio_interval, shown, write_result
+from _common import CACHE, left_out, ratio_interval, shown, write_result
 
 from foretell.app.notes.files import list_folder
 from foretell.app.notes.library import Found, Library
@@ -205,6 +205,8 @@ def cpu_seconds(program: str) -> float:
 
 def main() -> None:
     notes = Path(sys.argv[1]) if len(sys.argv) > 1 else NOTES
+    if not notes.is_dir():
+        left_out(f"{notes} is no folder. Install npm, or name a folder of notes")
     passages, X, spent, embedded = built(CACHE / "find_notes", notes)
     print(f"{embedded} passages embedded in {spent:.0f} CPU-s")
     model = SentenceVectors()

@@ -12,11 +12,10 @@ import shutil
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from _common import CACHE, write_result
+from _common import CACHE, package, write_result
 from find_notes import K, built, quality
 
 from foretell.app.notes.sentence_vectors import SentenceVectors
@@ -60,10 +59,7 @@ def examples() -> Path:
     """The folder that is given, or that of the installed package."""
     if len(sys.argv) > 1:
         return Path(sys.argv[1])
-    found = find_spec("awscli")
-    if found is None or found.origin is None:
-        raise SystemExit("No awscli is installed. Give the folder awscli/examples of its package.")
-    return Path(found.origin).parent / "examples"
+    return package("awscli") / "examples"
 
 
 def chosen(source: Path) -> Path:

@@ -5,14 +5,12 @@ its first lemma: two last roles. Classes repeat, lemmas hardly do. The peers are
 4096 numbers and our Kronecker-MAP of the same shape. Run once.
 """
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torchhd
-from _common import run_jobs, shown, write_result
+from _common import run_jobs, shown, wordnet, write_result
 
 from foretell.recall import KroneckerMAPMemory, OSCMemory
 
@@ -21,11 +19,8 @@ MEMORIES = ("OSC embedded, p=4", "OSC carved, p=4", "Kronecker-MAP, p=4", "MAP (
 
 
 def facts() -> list[tuple[tuple[str, ...], str]]:
-    folder = Path(os.environ.get("FORETELL_WORDNET", "/usr/share/wordnet"))
-    if not (folder / "data.verb").is_file():
-        raise SystemExit(f"{folder} has no data.verb. Install it: apt-get install wordnet-base")
     above, lemma, group = {}, {}, {}
-    for line in (folder / "data.verb").read_text(encoding="utf-8").splitlines():
+    for line in wordnet("data.verb").read_text(encoding="utf-8").splitlines():
         if line.startswith("  "):
             continue
         fields = line.partition(" | ")[0].split()

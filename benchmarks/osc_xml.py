@@ -7,14 +7,12 @@ by precision at 1 and 5, and by PSP@5, where rare labels weigh more (propensitie
 2016, A = 0.55, B = 1.5). "HRR" is Ganesan et al.'s head: a random vector for every label, 1 - cos.
 """
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from _common import run_jobs, shown, write_result
+from _common import run_jobs, shown, wordnet, write_result
 from _texts import TokenAverage
 from torch import nn
 
@@ -25,12 +23,9 @@ HEADS = ("dense", "HRR 400", "OSC p=2, d=20", "HRR 1024", "OSC p=2, d=32", "OSC 
 
 
 def data() -> tuple[Any, Any, Any, Any]:
-    folder = Path(os.environ.get("FORETELL_WORDNET", "/usr/share/wordnet"))
-    if not (folder / "data.noun").is_file():
-        raise SystemExit(f"{folder} has no data.noun. Install it: apt-get install wordnet-base")
     above: dict[str, list[str]] = {}
     texts = {}
-    for line in (folder / "data.noun").read_text(encoding="utf-8").splitlines():
+    for line in wordnet("data.noun").read_text(encoding="utf-8").splitlines():
         if line.startswith("  "):
             continue
         head, _, gloss = line.partition(" | ")

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _common import run_jobs, write_result
+from _common import left_out, run_jobs, write_result
 from scipy import optimize
 from spare_time import MICRO, disjoint, interval
 
@@ -150,4 +150,6 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        left_out("name the folder data of github.com/olcf/TitanGPULife")
     main(sys.argv[1])
