@@ -5,6 +5,9 @@ import hashlib
 import json
 import os
 import platform
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.util import find_spec
@@ -42,6 +45,30 @@ def wordnet(part: str) -> Path:
     if not path.is_file():
         left_out(f"{path} is missing. Install it: apt-get install wordnet-base")
     return path
+
+
+def program(name: str) -> str:
+    """Where a program of the system is, which the Debian package of its name installs."""
+    found = shutil.which(name)
+    return found or left_out(f"{name} is not installed. Install it: apt-get install {name}")
+
+
+def environment(name: str, packages: str, bare: str) -> Path:
+    """The Python of an environment for a peer that can't be installed beside the others."""
+    folder = CACHE / "environments" / name
+    python, done = folder / "bin" / "python", folder / ".has-all"
+    if not done.exists():
+        print(f"making an environment for {name} (once)", flush=True)
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        for command in (
+            [sys.executable, "-m", "venv", str(folder)],
+            [*pip, *packages.split()],
+            [*pip, "--no-deps", bare],
+        ):
+            if subprocess.run(command, timeout=900).returncode:
+                left_out(f"{name} could not be installed, for the reason above")
+        done.touch()
+    return python
 
 
 def package(name: str, command: str | None = None) -> Path:

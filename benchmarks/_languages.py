@@ -12,7 +12,7 @@ import subprocess
 import wave
 
 import numpy as np
-from _common import CACHE, package
+from _common import CACHE, package, program
 
 TEXT_LANGUAGES = ("ca", "de", "es", "fr", "it", "pt_BR")
 VOICES = {"de": "de", "es": "es", "fr": "fr-fr", "it": "it", "pt_BR": "pt-br"}
@@ -70,7 +70,7 @@ def _read_aloud(per_voice: int, seed: int) -> tuple[list[np.ndarray], np.ndarray
             for line in rng.choice(lines, per_voice, replace=False):
                 pace, pitch = str(rng.integers(140, 200)), str(rng.integers(35, 65))
                 done = subprocess.run(
-                    ["espeak-ng", "-v", f"{voice}+{variant}", "-s", pace, "-p", pitch, "--stdout",
+                    [program("espeak-ng"), "-v", f"{voice}+{variant}", "-s", pace, "-p", pitch, "--stdout",
                      line[:90]],
                     capture_output=True, check=True, timeout=60,
                 )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from _common import CACHE, data
+from _common import CACHE, data, program
 
 VOICES = ("en-us", "en-gb-scotland", "en-gb-x-rp", "en-us+f3", "en-gb+m3")
 RATES = (130, 170, 210)  # words per minute
@@ -53,7 +53,7 @@ def questions(every: int = 1, *, plain: bool = False) -> list[tuple[str, str, in
 
 def read_aloud(text: str, voice: str, rate: int, *, markup: bool = False) -> Any:
     """Samples of espeak-ng, without the silence around the words."""
-    command = ["espeak-ng", "-v", voice, "-s", str(rate), *(["-m"] if markup else [])]
+    command = [program("espeak-ng"), "-v", voice, "-s", str(rate), *(["-m"] if markup else [])]
     done = subprocess.run([*command, "--stdin", "--stdout"], input=text.encode(),
                           capture_output=True, check=True, timeout=60)  # fmt: skip
     sound = np.frombuffer(done.stdout[44 : len(done.stdout) // 2 * 2], dtype="<i2")

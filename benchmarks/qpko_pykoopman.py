@@ -1,18 +1,11 @@
 """EDMDc of PyKoopman beside ours, on the recordings of qpko_accuracy.py.
 
 PyKoopman 1.2.1 cannot be installed beside current NumPy and SciPy, so it computes its forecasts in
-an environment of its own, whose Python is the argument; errors are computed here, for all alike:
-
-    python3.11 -m venv peer
-    peer/bin/pip install numpy==1.26.0 scipy==1.11.2 scikit-learn==1.1.3 setuptools==80.9.0 \
-        optht derivative~=0.6.0 "prettytable<=3.9.0" pydmd==0.4.1 matplotlib torch lightning~=2.0.9
-    peer/bin/pip install --no-deps pykoopman==1.2.1
-    python benchmarks/qpko_pykoopman.py peer/bin/python
-
+an environment of its own, which is made on first use; errors are computed here, for all alike.
 Both choose their dictionary by the error over 15 steps on a fifth of the recordings. Run
 qpko_accuracy.py first: the last column is from its results for the same seeds.
 
-qpko_pykoopman.py PYTHON [SEEDS]
+qpko_pykoopman.py [SEEDS]
 """
 
 import json
@@ -23,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import HERE, ratio_interval, run_jobs, shown, write_result
+from _common import HERE, environment, ratio_interval, run_jobs, shown, write_result
 
-PEER = sys.argv.pop(1)
-import qpko_accuracy as accuracy  # noqa: E402  (it reads the arguments that are left)
+import qpko_accuracy as accuracy
 
-from foretell.data import Trajectories  # noqa: E402
-from foretell.dynamics.koopman import EDMDc  # noqa: E402
+from foretell.data import Trajectories
+from foretell.dynamics.koopman import EDMDc
+
+BESIDE = (
+    "numpy==1.26.0 scipy==1.11.2 scikit-learn==1.1.3 setuptools==80.9.0 optht derivative~=0.6.0 "
+    "prettytable<=3.9.0 pydmd==0.4.1 matplotlib torch lightning~=2.0.9"
+)
 
 # The same five as in _pykoopman.py.
 OURS: dict[str, dict[str, int]] = {
@@ -60,7 +57,8 @@ def measure(plant: str, regime: str, seeds: list[int]) -> dict[str, Any]:
                 u=np.array(scaled.controls), x0=np.array(other.values)[:, 0],
                 inputs=np.array(other.controls)[:, :-1],
             )  # fmt: skip
-        peer = [PEER, "-W", "ignore", str(HERE / "_pykoopman.py"), name]
+        python = environment("pykoopman", BESIDE, "pykoopman==1.2.1")
+        peer = [str(python), "-W", "ignore", str(HERE / "_pykoopman.py"), name]
         subprocess.run(peer, check=True, timeout=600)
         found = [one_seed(plant, regime, s, dict(np.load(folder / f"{s}-runs.npz"))) for s in seeds]
     return {"found": found}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import write_result
+from _common import program, write_result
 from _talk import Typist, started
 
 from foretell.app.talk.calibration import example_folder
@@ -31,7 +31,7 @@ _PIECE_S = 0.04
 def spoken(text: str, folder: Path) -> tuple[np.ndarray, int]:
     """Sound without the silence at its end."""
     path = folder / "said.wav"
-    subprocess.run(["espeak-ng", "-s", "160", "-w", path, text], check=True)
+    subprocess.run([program("espeak-ng"), "-s", "160", "-w", path, text], check=True)
     with wave.open(str(path)) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), np.int16)
         rate = file.getframerate()
