@@ -70,8 +70,8 @@ def _read_aloud(per_voice: int, seed: int) -> tuple[list[np.ndarray], np.ndarray
             for line in rng.choice(lines, per_voice, replace=False):
                 pace, pitch = str(rng.integers(140, 200)), str(rng.integers(35, 65))
                 done = subprocess.run(
-                    [program("espeak-ng"), "-v", f"{voice}+{variant}", "-s", pace, "-p", pitch, "--stdout",
-                     line[:90]],
+                    [program("espeak-ng"), "-v", f"{voice}+{variant}", "-s", pace, "-p", pitch,
+                     "--stdout", line[:90]],
                     capture_output=True, check=True, timeout=60,
                 )  # fmt: skip
                 sounds.append(_samples(done.stdout))

@@ -10,15 +10,13 @@ qpko_pykoopman.py [SEEDS]
 
 import json
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import HERE, environment, ratio_interval, run_jobs, shown, write_result
-
 import qpko_accuracy as accuracy
+from _common import HERE, environment, ratio_interval, run_jobs, shown, write_result
 
 from foretell.data import Trajectories
 from foretell.dynamics.koopman import EDMDc
