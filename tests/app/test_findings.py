@@ -98,13 +98,20 @@ def test_equilibria_outside_the_data_are_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("exponent", "words"), [(0.9, "chaotic: its largest"), (0.01, "without being")]
+    ("exponent", "words"),
+    [
+        (0.9, "chaotic: its largest"),
+        (0.01, "without being"),
+        (-0.5, "drawn to a stable equilibrium: there a small disturbance shrinks by a factor e"),
+    ],
 )
 def test_attractor_from_exponents(fitted: Fitted, exponent: float, words: str) -> None:
     spectrum = SimpleNamespace(
         exponents=np.array([exponent, -1.0]), standard_errors=np.array([0.02, 0.1]), duration=50.0
     )
-    analysis = Analysis(exponents=spectrum, cycles=())
+    rest = SimpleNamespace(state=fitted[0].held_out.observed.values[0].mean(axis=0), stable=True)
+    found = SimpleNamespace(items=(rest,), completeness="complete")
+    analysis = Analysis(exponents=spectrum, cycles=(), equilibria=found if exponent < 0 else None)
     said = describe(fitted[0].held_out, analysis, fitted[0].recordings)
     assert words in " ".join(said)
 
@@ -207,8 +214,20 @@ def test_plan_refuses() -> None:
     data = Trajectories.from_arrays(np.random.default_rng(0).normal(size=(50, 2)))
     with pytest.raises(DataError, match="50 rows; at least 100"):
         make_plan(data)
+    short = [np.random.default_rng(n).normal(size=(19, 2)) for n in range(8)]
+    with pytest.raises(DataError, match="152 rows together and at most 19 each"):
+        make_plan(Trajectories.from_arrays(short))
     with pytest.raises(ParameterError, match="effort=7"):
         make_plan(data, effort=7)
+
+
+def test_short_recordings_are_enough_where_there_are_many() -> None:
+    rng = np.random.default_rng(0)
+    plan = make_plan(Trajectories.from_arrays([rng.normal(size=(30, 2)) for _ in range(6)]))
+    assert plan.episodes
+    assert plan.settings["sequence_length"] <= 30
+    said = next(c.value for c in plan.choices if c.what == "Split")
+    assert said == "the last 2 of 6 recordings are held out"
 
 
 def test_irregularity_ignores_gaps() -> None:

@@ -214,6 +214,11 @@ def _attractor(held: HeldOut, analysis: Analysis, unit: str) -> str:
                 f"The attractor of the model is chaotic: its largest Lyapunov exponent is {rate}, "
                 f"so small differences grow by a factor e every {amount(1 / largest, unit, 2)}."
             )
+        if largest < -2 * error and stable:
+            return (
+                "The free run is drawn to a stable equilibrium: there a small disturbance shrinks "
+                f"by a factor e every {amount(-1 / largest, unit, 2)}."
+            )
         return (
             f"The free run keeps moving without being chaotic (largest Lyapunov exponent {rate}); "
             "no single closed cycle was confirmed."

@@ -36,6 +36,7 @@ DRIVEN_EFFORTS = {
 }
 FRACTION = 0.7
 _FEWEST = 100
+_FEWEST_EACH = 20  # where whole recordings are held out
 _EMBEDDED = 5
 _PER_ROW = 5  # updates per row of the training part, with inputs
 
@@ -82,19 +83,13 @@ def make_plan(
     if learner != "auto" and learner not in LEARNERS:
         known = ", ".join(["auto", *LEARNERS])
         raise ParameterError(f"There is no learner {learner!r}. Choose one of: {known}.")
-    longest = max(t.size for t in data.times)
-    if longest < _FEWEST:
-        raise DataError(
-            f"The longest recording has {longest} rows; at least {_FEWEST} are needed to fit a "
-            "model "
-            "and to check it on a part that it has not seen. Record longer, or sample faster."
-        )
-    choices: list[Choice] = []
-    dimension, lag = _embedding(data, choices)
-    gap = _gap(data, dimension, lag)
     from foretell.dynamics.choose import WHOLE_FROM
 
     episodes = data.n_recordings >= WHOLE_FROM
+    _enough(data, episodes)
+    choices: list[Choice] = []
+    dimension, lag = _embedding(data, choices)
+    gap = _gap(data, dimension, lag)
     choices.append(_split(data, gap, episodes))
     name, why = _learner(data, learner)
     choices.append(Choice("Learner", name, why))
@@ -102,6 +97,7 @@ def make_plan(
         settings, more = SETTINGS[name](data, effort, random_state)
         parts = (*choices, *more)
         return Plan(name, settings, effort, dimension, lag, gap, FRACTION, parts, episodes)
+    longest = max(t.size for t in data.times)
     driven = data.controls is not None
     n_updates, extra, n_relu, longest_window = (DRIVEN_EFFORTS if driven else EFFORTS)[effort]
     n_observed = dimension if dimension > 1 else data.n_variables
@@ -149,6 +145,23 @@ def make_plan(
         )
     )
     return Plan(name, settings, effort, dimension, lag, gap, FRACTION, tuple(choices), episodes)
+
+
+def _enough(data: Trajectories, episodes: bool) -> None:
+    longest = max(t.size for t in data.times)
+    remedy = "Record longer, or sample faster."
+    if episodes and (longest < _FEWEST_EACH or data.n_samples < _FEWEST):
+        raise DataError(
+            f"{data.n_recordings} recordings have {data.n_samples} rows together and at most "
+            f"{longest} each; at least {_FEWEST} together and {_FEWEST_EACH} in the longest are "
+            f"needed to fit a model and to check it on recordings that it has not seen. {remedy}"
+        )
+    if not episodes and longest < _FEWEST:
+        raise DataError(
+            f"The longest recording has {longest} rows; at least {_FEWEST} are needed to fit a "
+            "model and to check it on a part that it has not seen (or six recordings of at least "
+            f"{_FEWEST_EACH}, some of which are held out). {remedy}"
+        )
 
 
 def _split(data: Trajectories, gap: float, episodes: bool) -> Choice:
