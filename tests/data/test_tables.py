@@ -131,6 +131,15 @@ REFUSED = {
         {},
         "row 3.* has a time zone",
     ),
+    "percent": ("t,x\n0,5%\n1,6%\n", {}, r"'5%' in row 2.*header, as 'x \[%\]'"),
+    "units below time": ("time,x\ns,m\n0,1\n1,2\n", {}, "'s' in row 2.*If row 2 holds units"),
+    "no such minute": ("t,x\n0:10,1\n0:60,2\n", {}, "'0:60' in row 3.*not a time stamp"),
+    "clock, then number": ("t,x\n0:10,1\n12,2\n", {}, "'12' in row 3.*among clock readings"),
+    "date apart from the clock": (
+        "date,time,x\n2024-01-01,0:10,1\n2024-01-01,0:20,2\n",
+        {"time": "time"},
+        "only the clock, column 'date' the date.*as '2024-01-01 0:10'",
+    ),
     "slashes": ("date,x\n1/2/2024,1\n2/2/2024,2\n", {}, r"day/month or month/day.*2024-05-31T"),
     "other text as time": ("time,x\nnoon,1\nten,2\n", {}, "'noon' in row 2.*not a time stamp"),
     "ambiguous thousands": ("t;x\n0;1,234\n1;2,345\n", {}, r"'1,234' in row 2.*1.234 or 1234"),
@@ -243,6 +252,11 @@ STAMPS = {
     "short offset": ("2024-01-01T00:00:00+0000", "2024-01-01T02:00:01.5+0200"),
     "mixed offset forms": ("2024-01-01T00:00:00Z", "2023-12-31T19:00:01.5-05:00"),
     "day first": ("1.1.2024 00:00:00", "01.01.2024 00:00:01,5"),
+    "day first, short hour": ("1.1.2024 9:00", "1.1.2024 9:00:01,5"),
+    "slashes, year first": ("2024/1/1 9:00:00", "2024/01/01 09:00:01.5"),
+    "padded, then not": ("2024-01-01 00:00:00", "2024-01-01 0:00:01.5"),
+    "clock": ("00:00:00", "0:00:01.5"),
+    "clock past a day": ("30:00", "30:00:01.5"),
 }
 
 

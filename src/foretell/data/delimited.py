@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core.errors import DataError
-from foretell.data.cells import CellError, NumberStyle, StampStyle, is_missing, is_number, is_stamp
+from foretell.data.cells import CellError, NumberStyle, is_missing, is_number
 from foretell.data.grouping import RawColumns
 from foretell.data.header import Column, Roles
+from foretell.data.stamps import StampStyle, is_reading, is_stamp
 
 Array = NDArray[np.float64]
 
@@ -247,6 +248,7 @@ class _Filler:
             if is_number(next((c for c in cells if not is_missing(c)), "0")):
                 self.time = np.empty(self.layout.n_lines)
             else:
+                self._refuse_split_stamp(column, columns)
                 self.ticks = np.empty(self.layout.n_lines, dtype=np.int64)
         try:
             if self.ticks is not None:
@@ -258,6 +260,18 @@ class _Filler:
             if self.ticks is None and is_stamp(error.value):
                 error.reason = "is a calendar stamp among plain numbers; use one of the two forms"
             raise self._refusal(error, column, where) from None
+
+    def _refuse_split_stamp(self, time: Column, columns: list[tuple[str, ...]]) -> None:
+        """A clock counts from zero, which would be wrong where the date is in another column."""
+        if not is_reading(columns[time.position][0]):
+            return
+        for n in sorted(self.layout.dated):
+            if not is_reading(columns[n][0]):
+                raise DataError(
+                    f"Column {time.name!r} of {self.layout.source} holds only the clock, column "
+                    f"{self.layout.titles[n]!r} the date. Write both into one column, as "
+                    f"'{columns[n][0].strip()} {columns[time.position][0].strip()}'."
+                )
 
     def _add_groups(self, cells: tuple[str, ...], where: NDArray[np.int64]) -> NDArray[np.int32]:
         codes = np.empty(len(cells), dtype=np.int32)
@@ -303,8 +317,14 @@ class _Filler:
             f"{value!r} in row {where[error.index]}, column {column.name!r} of "
             f"{self.layout.source} {error.reason}."
         )
+        row = int(where[error.index])
         if error.reason == "is not a number":
-            message += self._text_remedy(column, int(where[error.index]), value)
+            message += self._text_remedy(column, row, value)
+        elif column is self.roles.time and row == self.layout.skip + 2 and value.isalpha():
+            message += (
+                f" If row {row} holds units, write them into the header, as 'level [m]', and "
+            )
+            message += "remove the row."
         return DataError(message)
 
     def _text_remedy(self, column: Column, row: int, value: str) -> str:
@@ -315,6 +335,10 @@ class _Filler:
                         f" Only one column was found, and its rows contain {word}: separate the "
                         "cells by commas, semicolons or tabs."
                     )
+        if value.endswith("%") and is_number(value[:-1]):
+            return (
+                f" Write the sign into the header, as '{column.name} [%]', and not into the cells."
+            )
         if row == self.layout.skip + 2 and column in self.roles.values:
             return (
                 f" If row {row} holds units, write them into the header, as '{column.name} "

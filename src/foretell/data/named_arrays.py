@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core.errors import DataError
-from foretell.data.cells import CellError, NumberStyle, StampStyle, is_missing, is_number, is_stamp
+from foretell.data.cells import CellError, NumberStyle, is_missing, is_number
 from foretell.data.grouping import RawColumns, assemble
 from foretell.data.header import Column, assign_roles, columns_of
+from foretell.data.stamps import StampStyle, is_stamp
 from foretell.data.trajectories import Trajectories
 
 Array = NDArray[np.float64]
