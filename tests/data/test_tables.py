@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -460,6 +461,10 @@ def test_dates_of_a_frame_are_found_as_well():
         (["20231230", "20231231", *(str(d) for d in range(20240101, 20240111))], "d", 1),
         ([f"2024010100{m:02d}" for m in range(12)], "min", 1),
         ([f"20240101{h:02d}0030" for h in range(12)], "h", 1),
+        ([str(1704067200 + 60 * m) for m in range(12)], "min", 1),
+        ([f"{1704067200 + s / 4:.2f}" for s in range(12)], "s", 0.25),
+        ([str(1704067200000 + 250 * s) for s in range(12)], "s", 0.25),
+        ([str(1704067200 * 10**9 + 10**9 * s) for s in range(12)], "s", 1),
     ],
 )
 def test_dates_that_look_like_numbers(table, stamps, unit, second):
@@ -467,10 +472,11 @@ def test_dates_that_look_like_numbers(table, stamps, unit, second):
     found = read(table(text), calendar_unit="auto")
     assert found.time_unit == unit
     np.testing.assert_array_equal(found.times[0], second * np.arange(12))
-    assert f"read as dates: {stamps[0]}" in found.notes[0]
+    day = "2023-12-30" if stamps[0] == "20231230" else "2024-01-01"
+    assert re.search(rf"read as dates: {stamps[0].partition('.')[0]} is {day}", found.notes[0])
 
 
-@pytest.mark.parametrize("first", [20240525, 58190101, 20241305])
+@pytest.mark.parametrize("first", [20240525, 58190101, 20241305, 900_000_000, 4_102_444_795])
 def test_numbers_that_are_no_dates_stay_numbers(table, first):
     text = "date,x\n" + "".join(f"{first + n},{n}\n" for n in range(12))
     found = read(table(text))

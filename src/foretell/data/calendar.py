@@ -14,12 +14,15 @@ Array = NDArray[np.float64]
 
 NANOSECONDS = {"s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 _FEWEST = 10  # rows; fewer numbers may be dates by accident
+_FROM, _TO = 946_684_800, 4_102_444_800  # seconds since 1970 of the years 2000 and 2100
 
 
 def dates_in_numbers(stamps: Array | None) -> NDArray[np.int64] | None:
-    """Nanoseconds since 1970 of dates written as numbers, 20240531 or 202405311345 or with seconds.
+    """Nanoseconds since 1970 of dates written as numbers.
 
-    None where the numbers are no such dates: not all of one length, or not all in the calendar.
+    Known are 20240531, 202405311345 and that with seconds, and seconds, milliseconds, microseconds
+    or nanoseconds since 1970 where all are between the years 2000 and 2100. None where the numbers
+    are no such dates.
 
     Examples
     --------
@@ -31,6 +34,20 @@ def dates_in_numbers(stamps: Array | None) -> NDArray[np.int64] | None:
     """
     if stamps is None or stamps.size < _FEWEST or not np.isfinite(stamps).all():
         return None
+    found = _written(stamps)
+    return _since_1970(stamps) if found is None else found
+
+
+def _since_1970(stamps: Array) -> NDArray[np.int64] | None:
+    for scale in (10**9, 10**6, 10**3, 1):
+        if (stamps >= _FROM * (10**9 // scale)).all() and (stamps < _TO * (10**9 // scale)).all():
+            whole = np.floor(stamps)
+            rest = np.rint((stamps - whole) * scale)
+            return whole.astype(np.int64) * scale + rest.astype(np.int64)
+    return None
+
+
+def _written(stamps: Array) -> NDArray[np.int64] | None:
     for digits in (8, 12, 14):
         if (stamps >= 17 * 10 ** (digits - 2)).all() and (stamps < 23 * 10 ** (digits - 2)).all():
             break

@@ -103,8 +103,9 @@ def _times(
     if ticks is None and roles.time is not None and not unit:
         ticks = dates_in_numbers(raw.time)
         if ticks is not None and raw.time is not None:
+            day = np.datetime64(int(ticks[0]), "ns").astype("datetime64[D]")
             notes.append(
-                f"the column {roles.time.name!r} was read as dates: {raw.time[0]:.0f}, ..."
+                f"the column {roles.time.name!r} was read as dates: {raw.time[0]:.0f} is {day}"
             )
     if ticks is None:
         return raw.time, unit
