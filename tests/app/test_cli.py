@@ -257,7 +257,7 @@ def test_folders_of_others_are_left_alone(table: Path, tmp_path: Path, known_mod
         (["fit"], 2, "Missing argument"),
         (["fit", "x.csv", "--out", "o", "--effort", "9"], 2, "effort"),
         (["fit", "missing.csv", "--time", "t", "--out", "o"], 1, "There is no file missing.csv"),
-        (["fit", ".", "--out", "o"], 1, "is a folder"),
+        (["fit", ".", "--out", "o"], 1, "is a folder without tables"),
         (["show", "nowhere"], 1, "There is no folder nowhere"),
         (["show", "."], 1, "it has no fit.json"),
         (["nonsense"], 2, "No such command"),

@@ -174,8 +174,10 @@ def test_files_that_are_not_there(table, tmp_path):
     path = table(PLAIN)
     with pytest.raises(DataError, match=r"no file .*Did you mean .*pump\.csv"):
         read(path.with_name("pumps.csv"))
-    with pytest.raises(DataError, match="is a folder"):
-        read(tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DataError, match=r"is a folder without tables; .*\.csv"):
+        read(empty)
     with pytest.raises(DataError, match=r"'\.xlsx'.*Save a spreadsheet as CSV"):
         read(table(b"PK", "pump.xlsx"))
 
@@ -493,3 +495,38 @@ def test_a_unit_that_is_asked_for(table):
 def test_a_column_called_year_is_the_time_in_years(table):
     found = read(table("YEAR,x\n1700,5\n1701,11\n"))
     assert (found.time_name, found.time_unit, found.names) == ("YEAR", "yr", ("x",))
+
+
+def test_tables_of_a_folder_are_recordings(tmp_path):
+    rows = ["2024-01-01 0:00,{},0", "2024-01-01 0:05,2,1", "2024-01-01 0:10,4,0"]
+    for name, first in (("run2", 3), ("run1", 1)):
+        text = "\n".join(["when,level [m],pump", *rows]).format(first)
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "readme.txt").write_text("not a table")
+    (tmp_path / "more").mkdir()
+    found = read(tmp_path, controls="pump", calendar_unit="auto")
+    assert found.labels == ("run1", "run2")
+    assert (found.time_unit, found.units, found.control_names) == ("min", ("m",), ("pump",))
+    np.testing.assert_array_equal(found.times[0], [0, 5, 10])
+    assert [v[0, 0] for v in found.values] == [1, 3]
+    assert found.notes[0].startswith("readme.txt was left out")
+    assert len(found.controls) == 2
+
+
+def test_groups_within_the_tables_of_a_folder(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("t,dish,x\n0,1,1\n1,1,2\n0,2,3\n1,2,4\n")
+    assert read(tmp_path, group="dish").labels == ("a: 1", "a: 2", "b: 1", "b: 2")
+
+
+def test_tables_of_a_folder_need_the_same_columns(tmp_path):
+    (tmp_path / "a.csv").write_text("t,x,y\n0,1,1\n1,1,2\n")
+    (tmp_path / "b.csv").write_text("t,x,z\n0,1,1\n1,1,2\n")
+    with pytest.raises(DataError, match=r"columns of a\.csv are 'x, y' and those of b\.csv 'x, z'"):
+        read(tmp_path)
+    assert read(tmp_path, columns="x").n_recordings == 2
+    (tmp_path / "b.csv").write_text("t [s],x,y\n0,1,1\n1,1,2\n")
+    with pytest.raises(
+        DataError, match=r"unit of time of a\.csv are 'none' and those of b\.csv 's'"
+    ):
+        read(tmp_path)

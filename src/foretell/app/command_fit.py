@@ -58,9 +58,7 @@ class FitRequest:
         return shlex.join(words)
 
     def read(self) -> Trajectories:
-        """Read the file."""
-        if self.file.is_dir():
-            raise DataError(f"{self.file} is a folder; foretell fit needs one file with a table.")
+        """Read the file, or the files of the folder."""
         if not self.file.exists():
             raise DataError(f"There is no file {self.file} (looked in {Path.cwd()}).")
         data = Trajectories.read(

@@ -66,7 +66,10 @@ def _root(
 @app.command()
 @guarded
 def fit(
-    file: Annotated[Path, typer.Argument(help="A .csv, .tsv, .txt, .parquet or .npz table.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A .csv, .tsv, .txt, .parquet or .npz table, or a folder of such."),
+    ],
     out: Annotated[Path, typer.Option("--out", help="New folder for model and report.")],
     time: Annotated[
         str | None,

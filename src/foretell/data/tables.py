@@ -14,22 +14,28 @@ from numpy.typing import NDArray
 
 from foretell.core.errors import DataError, MissingExtraError
 from foretell.data.delimited import read_rows, survey
+from foretell.data.folders import read_folder
 from foretell.data.grouping import assemble
 from foretell.data.header import assign_roles, columns_of
 from foretell.data.named_arrays import frame_columns, read_arrays
 from foretell.data.trajectories import Trajectories
 
+ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".pq", ".npz")
+
 
 def read(path: str | PathLike[str], **options: Any) -> Trajectories:
     """Read a table by the ending of its name: .csv, .tsv, .txt, .dat, .parquet or .npz.
 
-    The options are those of `read_csv`.
+    Of a folder all tables are read, each as a recording of its own. The options are those of
+    `read_csv`.
 
     Raises
     ------
     DataError
         No such file, an ending that is not known, or a table that cannot be used.
     """
+    if Path(path).is_dir():
+        return read_folder(Path(path), ENDINGS, read, **options)
     file = _existing(path)
     ending = file.suffix.lower()
     if ending in (".csv", ".tsv", ".txt", ".dat"):
@@ -39,7 +45,7 @@ def read(path: str | PathLike[str], **options: Any) -> Trajectories:
     if ending == ".npz":
         return read_npz(file, **options)
     raise DataError(
-        f"{file.name} ends in {ending!r}; tables end in .csv, .tsv, .txt, .dat, .parquet or .npz. "
+        f"{file.name} ends in {ending!r}; tables end in {', '.join(ENDINGS)}. "
         "Save a spreadsheet as CSV (UTF-8)."
     )
 

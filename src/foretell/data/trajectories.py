@@ -212,7 +212,10 @@ class Trajectories:
 
     @classmethod
     def read(cls, path: str | PathLike[str], **options: Any) -> Trajectories:
-        """Read a .csv, .tsv, .txt, .parquet or .npz file; see `foretell.data.tables.read`."""
+        """Read a .csv, .tsv, .txt, .parquet or .npz file, or a folder of such.
+
+        See `foretell.data.tables.read`.
+        """
         from foretell.data.tables import read
 
         return read(path, **options)
