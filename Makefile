@@ -73,5 +73,5 @@ clean:
 .venv/.has-bench: .venv/.has-demo
 	@echo "Installing what the benchmarks compare with (once; torch is large)"
 	@$(PIP) --editable ".[all]" --group dev --group docs --group bench
-	@$(PIP) --no-deps jaxcld qpth==0.0.17  # they ask for what does not go together
+	@$(PIP) --no-deps jaxcld qpth==0.0.17 pydaddy pvlib  # they ask for what is not needed here
 	@touch $@

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import CACHE, run_jobs, write_result
+from _common import CACHE, left_out, run_jobs, write_result
 
 from foretell.core import ForetellWarning
 from foretell.dynamics.lifting import (
@@ -110,8 +110,7 @@ def behind(scores: Any, best: Any, block: int) -> tuple[float, float, float]:
 
 def main() -> None:
     if recording() is None:
-        print("the recording of pydaddy is not here (pip install --no-deps pydaddy); nothing done")
-        return
+        left_out("the recording of pydaddy is not here: pip install --no-deps pydaddy")
     tables = {}
     everything = []
     plan = [(2, tuple(METHODS), "lifting-fish"), (8, HELD_OUT, "lifting-fish-held-out")]

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from _common import left_out
 from lifting_fish import METHODS, in_disc, parts, recording
 from matplotlib.figure import Figure
 
@@ -22,8 +23,7 @@ STEP, LEAD, SHOWN = 0.24, 40, 3
 
 def main() -> None:
     if recording() is None:
-        print("the recording of pydaddy is not here; nothing drawn")
-        return
+        left_out("the recording of pydaddy is not here: pip install --no-deps pydaddy")
     train, test = parts(2)
     model = StochasticLifting(**METHODS["lifting, in pairs"][1], random_state=0)
     with warnings.catch_warnings():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import CACHE, run_jobs, write_result
+from _common import CACHE, left_out, run_jobs, write_result
 
 from foretell.core import ForetellWarning
 from foretell.data import Trajectories
@@ -131,8 +131,7 @@ def plan() -> list[dict[str, Any]]:
 
 def main() -> None:
     if station() is None:
-        print("the station file of pvlib is not here (pip install --no-deps pvlib); nothing done")
-        return
+        left_out("the station file of pvlib is not here: pip install --no-deps pvlib")
     jobs = plan()
     results = run_jobs("lifting_weather", judge, jobs, workers=1)
     rows = []
