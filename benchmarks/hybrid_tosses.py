@@ -5,18 +5,15 @@ windows, curriculum, optimiser and selection. Columns: height, quaternion, veloc
 velocity (the plane of the floor is left out: the cube does not care where it lands), so the flow
 has ten dimensions. Errors of a run from the first sample over the whole toss, in half cube widths
 and degrees. The data are those of ContactNets (Pfrommer, Halm, Posa 2020), BSD-3.
-
-    TOSSES=/path/to/tosses.npz python benchmarks/hybrid_tosses.py
 """
 
 import os
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import WORKERS, run_jobs, write_result
+from _common import WORKERS, data, run_jobs, write_result
 from scipy.stats import wilcoxon
 
 from foretell.core import ForetellWarning
@@ -25,7 +22,6 @@ from foretell.dynamics.hybrid import HybridLatentODE, keeping
 from foretell.dynamics.hybrid.columns import read_columns
 from foretell.dynamics.hybrid.preparation import prepare
 
-DATA = Path(os.environ.get("TOSSES", "tosses.npz"))
 NAMES = ("z", "qw", "qx", "qy", "qz", "vx", "vy", "vz", "wx", "wy", "wz")
 QUATERNION = ("qw", "qx", "qy", "qz")
 SEEDS = range(int(os.environ.get("SEEDS", "3")))
@@ -37,7 +33,7 @@ LONGEST = 100  # samples of a test run
 
 
 def recordings() -> tuple[Trajectories, Trajectories, Trajectories]:
-    with np.load(DATA) as file:
+    with np.load(data("cube_tosses/tosses.npz")) as file:
         tosses = np.split(file["states"], np.cumsum(file["lengths"])[:-1])
     values = [np.asarray(t, dtype=float)[:, [2, *range(3, 13)]] for t in tosses]
     for v in values:

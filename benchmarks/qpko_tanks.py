@@ -7,28 +7,26 @@ data set can run it on that. Linear: no lifting (ARX). Free run: one start, the 
 ridge, 1e-4 (of 1e-6 to 1e-3), and the learning rate, 2e-3 (of 2e-3 to 1e-2), are those with which
 other seeds forecast the part held back from the estimation record best.
 
-qpko_tanks.py FOLDER     a folder with cascaded_tanks/dataBenchmark.csv and buck/buck_id.csv
+qpko_tanks.py [SEEDS]
 """
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import run_jobs, write_result
+from _common import data, run_jobs, write_result
 
 from foretell.data import Trajectories
 from foretell.dynamics.koopman import EDMDc, JointKoopman, KoopmanQP
 
-DATA = Path(sys.argv[1])
-SEEDS = range(int(sys.argv[2]) if len(sys.argv) > 2 else 5)
+SEEDS = range(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
 FEWER = {"linear": 1, "EDMDc, degree 2": 1, "joint": 1, "gauss_newton": 1}  # seeds
 STEPS = 120
 
 
 def tanks() -> tuple[Trajectories, Trajectories]:
-    table = np.genfromtxt(DATA / "cascaded_tanks/dataBenchmark.csv", delimiter=",", skip_header=1)
+    table = np.genfromtxt(data("cascaded_tanks/dataBenchmark.csv"), delimiter=",", skip_header=1)
     times = 4.0 * np.arange(1024)
 
     def record(u: int, y: int) -> Trajectories:
@@ -41,7 +39,7 @@ def tanks() -> tuple[Trajectories, Trajectories]:
 
 
 def buck() -> tuple[Trajectories, Trajectories]:
-    table = np.genfromtxt(DATA / "buck/buck_id.csv", delimiter=",", skip_header=1)
+    table = np.genfromtxt(data("buck/buck_id.csv"), delimiter=",", skip_header=1)
     data = Trajectories.from_arrays(
         table[:, 2, None], 1e-5 * np.arange(len(table)), controls=table[:, 1, None],
         names=["voltage"], units=["V"], control_names=["duty"],
