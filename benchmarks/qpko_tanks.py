@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 import numpy as np
-from _common import data as found, run_jobs, write_result
+from _common import data as file_of, run_jobs, write_result
 
 from foretell.data import Trajectories
 from foretell.dynamics.koopman import EDMDc, JointKoopman, KoopmanQP
@@ -26,7 +26,7 @@ STEPS = 120
 
 
 def tanks() -> tuple[Trajectories, Trajectories]:
-    table = np.genfromtxt(found("cascaded_tanks/dataBenchmark.csv"), delimiter=",", skip_header=1)
+    table = np.genfromtxt(file_of("cascaded_tanks/dataBenchmark.csv"), delimiter=",", skip_header=1)
     times = 4.0 * np.arange(1024)
 
     def record(u: int, y: int) -> Trajectories:
@@ -39,7 +39,7 @@ def tanks() -> tuple[Trajectories, Trajectories]:
 
 
 def buck() -> tuple[Trajectories, Trajectories]:
-    table = np.genfromtxt(found("buck/buck_id.csv"), delimiter=",", skip_header=1)
+    table = np.genfromtxt(file_of("buck/buck_id.csv"), delimiter=",", skip_header=1)
     data = Trajectories.from_arrays(
         table[:, 2, None], 1e-5 * np.arange(len(table)), controls=table[:, 1, None],
         names=["voltage"], units=["V"], control_names=["duty"],
