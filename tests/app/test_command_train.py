@@ -58,6 +58,7 @@ def test_json_and_a_picture(here: Path) -> None:
         (("--mtbf", "soon"), "--mtbf 'soon' is not a time above 0"),
         (("--mtbf", "0m"), "is not a time above 0"),
         (("--restart", "-5m"), "is not a time above 0"),
+        (("--restart", "0"), "--restart '0' is not a time above 0"),
         (("--shape", "0"), "shape=0.0"),
         (("--rack", "61"), "from 1 to 60"),
         (("--rack-share", "0.1"), "add for instance --rack 8"),

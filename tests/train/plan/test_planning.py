@@ -209,6 +209,15 @@ REFUSED = {
     ),
     "a save without time": (lambda: CheckpointPolicy(0.0, 1.0, 1.0), "save_s=0.0"),
     "a restart without time": (lambda: CheckpointPolicy(1.0, -1.0, 1.0), "restart_s=-1.0"),
+    "a restart at once": (lambda: CheckpointPolicy(1.0, 0.0, 1.0), "restart_s=0.0; needed is"),
+    "a restart at once, simulated": (
+        lambda: TrainingCosts(64.0, 1.0, 60.0, 0),
+        "restart_s=0; needed is a finite number of seconds above 0",
+    ),
+    "a restart at once, planned": (
+        lambda: optimize_redundancy(7, 300.0, save_s=60.0, restart_s=0.0),
+        "restart_s=0.0",
+    ),
     "failures that are no number": (
         lambda: CheckpointPolicy(1.0, 1.0, float("nan")),
         "mtbf_s=nan",
