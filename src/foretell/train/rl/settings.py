@@ -83,47 +83,40 @@ class SharedSettings(TypedDict, total=False):
     random_state: int
 
 
-DEFAULTS = SharedSettings(
-    ref=None, group=None, layout=None, prompts_per_step=32, kl_coef=0.001, clip_range=0.2,
-    loss_norm="token", balance="min_move", exactness="fast", updates_per_step=1, lr=2e-4,
-    max_grad_norm=1.0, chunks=1, double_buffer=True, mismatch_cap=None, token_budget=16384,
-    random_state=0,
-)  # fmt: skip
-
-
 class Configured:
-    """Keeps the settings of a trainer as attributes, and refuses impossible ones."""
+    """The settings of a trainer as attributes, with their defaults; refuses impossible ones."""
 
     policy: Policy
     reward_fn: Reward
     group_size: int
     dynamic_sampling: bool
-    ref: Policy | None
-    group: Group | None
-    layout: Mapping[str, ParallelLayout] | None
-    prompts_per_step: int
-    kl_coef: float
-    clip_range: float | tuple[float, float]
-    loss_norm: str
-    balance: str
-    exactness: str
-    updates_per_step: int
-    lr: float
-    max_grad_norm: float
-    chunks: int
-    double_buffer: bool
-    mismatch_cap: float | None
-    token_budget: int
-    random_state: int
+    ref: Policy | None = None
+    group: Group | None = None
+    layout: Mapping[str, ParallelLayout] | None = None
+    prompts_per_step: int = 32
+    kl_coef: float = 0.001
+    clip_range: float | tuple[float, float] = 0.2
+    loss_norm: str = "token"
+    balance: str = "min_move"
+    exactness: str = "fast"
+    updates_per_step: int = 1
+    lr: float = 2e-4
+    max_grad_norm: float = 1.0
+    chunks: int = 1
+    double_buffer: bool = True
+    mismatch_cap: float | None = None
+    token_budget: int = 16384
+    random_state: int = 0
     _main: Coordinator
 
     def _configure(self, given: SharedSettings) -> None:
-        unknown = sorted(set(given) - set(DEFAULTS))
+        known = SharedSettings.__annotations__
+        unknown = sorted(set(given) - set(known))
         if unknown:
-            near = difflib.get_close_matches(unknown[0], DEFAULTS, 1)
+            near = difflib.get_close_matches(unknown[0], known, 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{type(self).__name__} has no setting {unknown[0]!r}.{hint}")
-        for name, value in {**DEFAULTS, **given}.items():
+        for name, value in given.items():
             setattr(self, name, value)
 
     def _check(self) -> None:
