@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from foretell.app.words import number
+from foretell.app.words import count, number
 from foretell.train.stacked.members import Member
 
 _TOLD = {"fault", "ended", "started", "killed", "checkpoint-failed", "error", "wipeout", "minority"}
@@ -79,14 +79,14 @@ class TrainView:
         return found
 
     def _advance(self, event: dict[str, Any]) -> None:
-        self.step = event["step"]
+        self.step, self.n_steps = event["step"], event["of"]
         self.loss = event["loss"] if event["loss"] is not None else float("nan")
         tenth = 10 * self.step // max(self.n_steps, 1)
         if self._live is None and tenth > self._tenth:
             self._tenth = tenth
             self.say(
                 f"  {10 * tenth:3d} %  step {self.step}  loss {number(self.loss, 4)}  "
-                f"{event['members']} workers  {1000 * event['seconds']:.0f} ms"
+                f"{count(event['members'], 'worker')}  {1000 * event['seconds']:.0f} ms"
             )
 
     def _new_view(self, event: dict[str, Any]) -> None:
@@ -98,9 +98,10 @@ class TrainView:
             lost = sorted(self._inside - inside)
             parts = [f"without {', '.join(map(str, lost))}"] if lost else []
             parts += [f"with {', '.join(map(str, joined))} again"] if joined else []
-            parts += [f"patch of {event['patch']} units"] if event["patch"] else []
+            parts += [f"patch of {count(event['patch'], 'unit')}"] if event["patch"] else []
+            by = count(len(inside), "worker")
             self.say(
-                f"  {event['t']:7.2f} s  step {event['step']} goes on by {len(inside)} workers"
+                f"  {event['t']:7.2f} s  step {event['step']} goes on by {by}"
                 f"{', ' if parts else ''}{', '.join(parts)}"
             )
         self._inside = inside

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra learn")
 
 from foretell.core import ArtifactError, NumericalError, ParameterError  # noqa: E402
-from foretell.train.stacked import MaskedDataParallel, Unit  # noqa: E402
+from foretell.train.stacked import Every, MaskedDataParallel, Unit  # noqa: E402
 
 
 def build(seed: int = 0) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -109,3 +109,42 @@ def test_a_state_of_another_module_is_refused() -> None:
     wrong = MaskedDataParallel(other, torch.optim.SGD(other.parameters(), lr=0.1), units=4)
     with pytest.raises(ArtifactError, match="the state is that of another module"):
         wrong.load_state_dict(train.state_dict())
+
+
+def test_what_a_loop_remembers_is_a_part_of_the_state() -> None:
+    def training() -> tuple[MaskedDataParallel, Every, torch.nn.Module]:
+        model, optimizer = build()
+
+        def look(memory: dict[str, float]) -> None:
+            length = sum(float(p.detach().square().sum()) for p in model.parameters())
+            if length > memory.get("best", 0.0):
+                optimizer.param_groups[0]["lr"] /= 2
+            memory["best"] = max(length, memory.get("best", 0.0))
+
+        every = Every(2, look)
+        return MaskedDataParallel(model, optimizer, schedules=[every], units=2), every, model
+
+    one, remembered, model = training()
+    for _ in one.steps(5):
+        one.step(unit_loss(model))
+    assert remembered.memory["best"] > 0
+    other, found, model = training()
+    other.load_state_dict(one.state_dict())
+    assert found.memory == remembered.memory
+    assert (found.state_dict(), other.state_dict()["optimizer.json"].tolist()) == (
+        remembered.state_dict(), one.state_dict()["optimizer.json"].tolist()
+    )  # fmt: skip
+    remembered.memory["best"] = 0.0
+    one._loop.step = 3
+    with pytest.raises(ParameterError, match="what it remembers was changed"):
+        one.step(unit_loss(model))
+
+
+def test_what_cannot_be_remembered() -> None:
+    with pytest.raises(ParameterError, match="n_steps=0"):
+        Every(0, print)
+    with pytest.raises(ParameterError, match="a function of one dictionary"):
+        Every(1, 3)  # type: ignore[arg-type]
+    for name, value in (("best", torch.zeros(1)), (3, 4.0)):
+        with pytest.raises(ParameterError, match="needed are names and JSON values"):
+            Every(1, lambda memory, k=name, v=value: memory.update({k: v})).step()

@@ -1,4 +1,5 @@
 from .checkpoints import Checkpoints
+from .every import Every
 from .exact import UnitSum
 from .faults import Fault, FaultInjector, parse_faults
 from .loop import MinorityError, StackedLoop
@@ -11,6 +12,7 @@ from .worker import Worker
 
 __all__ = [
     "Checkpoints",
+    "Every",
     "Fault",
     "FaultInjector",
     "MaskedDataParallel",

@@ -141,7 +141,7 @@ class StackedLoop:
         self._skips, self._views, self._planned_at = 0, 0, -1
         self._alive = np.ones(placement.n_groups, dtype=bool)
         self._done: set[int] = set()
-        self._begun = time.monotonic()
+        self._begun, self._goal = time.monotonic(), 0
 
     def join(self, meeting: Meeting, collective: Collective) -> None:
         """Train with others from now on."""
@@ -174,7 +174,7 @@ class StackedLoop:
 
     def advance(self, n_steps: int) -> None:
         """One step, or more where the others were ahead."""
-        start, self._begun = self.step, time.monotonic()
+        start, self._begun, self._goal = self.step, time.monotonic(), n_steps
         while self.step == start and not self.stopped:
             view = self._enter()
             if self.step != start or self.step >= n_steps or self.stopped:
@@ -352,7 +352,7 @@ class StackedLoop:
         self._views, self.stopped = 0, found.stop
         self._start_sum()
         event = {
-            "event": "step", "step": self.step, "units": units,
+            "event": "step", "step": self.step, "of": self._goal, "units": units,
             "loss": found.loss if np.isfinite(found.loss) else None,
             "epoch": view.epoch, "members": len(view.members),
             "seconds": time.monotonic() - self._begun,

@@ -95,7 +95,7 @@ class MaskedDataParallel:
     optimizer : torch.optim.Optimizer
         Of the parameters of the model.
     schedules : sequence
-        Learning-rate schedules, or whatever else has ``step``, ``state_dict`` and
+        Learning-rate schedules, ``Every``, or whatever else has ``step``, ``state_dict`` and
         ``load_state_dict``. They are stepped here, after the optimiser: a worker that takes the
         state of another one over would step them twice if its loop did.
     clip : float, optional
@@ -249,8 +249,9 @@ class _ModuleTask:
         assert self.loss is not None
         if self._schedule_states(self.schedules) != self._left_at:
             raise ParameterError(
-                "a schedule was stepped outside. Leave schedule.step() out of the loop: step() "
-                "does it, so that a worker that heals does not do it twice."
+                "a schedule was stepped outside, or what it remembers was changed there. Leave "
+                "schedule.step() out of the loop: step() does it, so that a worker that heals "
+                "does not do it twice."
             )
         self.flat.zero_()
         torch.manual_seed(_mixed(self.seed, step, shard))
