@@ -37,7 +37,7 @@ def splits() -> tuple[list[Task], list[Task], list[Task]]:
 def new_model(seed: int) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=len(SYMBOLS) + 2, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        vocab_size=len(SYMBOLS) + 2, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=32, pad_token_id=0,
         eos_token_id=1, bos_token_id=None, tie_word_embeddings=False,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def warm_start(
     """Supervised steps on the answers until it is enough, asked every 50; how many they were."""
     code = tokenizer()
     rng = np.random.default_rng(seed)
-    adam = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.0)
+    adam = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.0)
     for step in range(steps):
         rows = [tasks[k] for k in rng.integers(len(tasks), size=48)]
         texts = [(code.encode(t.prompt), [*code.encode(t.answer), 1]) for t in rows]
@@ -61,7 +61,7 @@ def warm_start(
             [[-100] * len(p) + a + [-100] * (width - len(p) - len(a)) for p, a in texts]
         )
         for group in adam.param_groups:
-            group["lr"] = 4e-3 * (1 - step / steps)
+            group["lr"] = 2e-3 * (1 - step / steps)
         loss = model(input_ids=ids, labels=labels).loss
         adam.zero_grad()
         loss.backward()

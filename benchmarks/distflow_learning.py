@@ -20,7 +20,7 @@ from scipy import stats
 from foretell.train.rl import GRPOTrainer, LanguagePolicy, exact_match
 
 ENOUGH = 0.7  # of the training additions, greedy, where the warm start ends
-SEEDS, WARM, ITERATIONS, LOOK = 5, 2000, 100, 25
+SEEDS, WARM, ITERATIONS, LOOK = 5, 1500, 100, 25
 PROMPTS, SAMPLES, UPDATES, LR, LONGEST = 32, 8, 2, 2e-4, 4
 
 
