@@ -170,6 +170,14 @@ def lines(study: PlanStudy) -> list[str]:
             if request.shape == 1
             else f"Weibull clocks of shape {request.shape:g} that start anew at a restart."
         ),
+        *(
+            [
+                f"{request.rack_share:.0%} of the failures take a rack of {request.rack}: in the "
+                "simulation; formulas take failures one by one."
+            ]
+            if request.rack is not None and request.rack_share
+            else []
+        ),
         "",
         f"Redundancy    {plan.redundancy} hosts a shard, offsets {offsets}",
         f"Micro-stacks  {plan.micro} units a shard",
@@ -269,16 +277,23 @@ def _draw(study: PlanStudy, out: Path) -> None:
 
         write_text_atomic(out, render_plan(study))
         return
-    from foretell.train.plan.plots import plot_load, plot_time_ratio
+    from foretell.train.plan.plots import panels, plot_load, plot_time_ratio
 
-    axes = plot_time_ratio({k: v for k, v in study.curves.items() if len(v) > 1 and "any" not in k})
-    figure = axes.figure
-    figure.set_size_inches(11.0, 4.4)
-    second = figure.add_subplot(1, 2, 2)
-    axes.set_subplotspec(figure.add_gridspec(1, 2)[0, 0])
-    plot_load(study.best.predicted.policy.placement, (1, study.request.micro), axes=second)
+    best = study.best.predicted
+    by_hosts = {k: v for k, v in study.curves.items() if len(v) > 1 and "any" not in k}
+    levels = {
+        f"{a.name} (restart at {a.predicted.policy.restart_at:.0%} lost)": a.predicted.time_ratio
+        for a in study.alternatives
+        if a.predicted.policy.restart_at is not None
+    }
+    left, right = panels(2)
+    plot_time_ratio(by_hosts, best=best, levels=levels, axes=left)
+    left.set_title("Which redundancy: time to train, by formula", fontsize="medium")
+    units = (study.request.micro, 1) if study.request.micro > 1 else (1,)
+    plot_load(best.policy.placement, units, axes=right)
+    right.set_title(f"After failures, with {best.redundancy} hosts a shard", fontsize="medium")
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=out.suffix.lower()[1:], dpi=150)
+    left.figure.savefig(drawn, format=out.suffix.lower()[1:], dpi=150)
     write_bytes_atomic(out, drawn.getvalue())
 
 
