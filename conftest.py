@@ -38,6 +38,9 @@ collect_ignore_glob = (
         *(f"src/foretell/dynamics/{n}" for n in _LEARNERS),
     ]
 )
+if importlib.util.find_spec("fastapi") is None:
+    _SERVED = ("completions", "connection", "server")
+    collect_ignore_glob += [f"src/foretell/app/talk/{name}.py" for name in _SERVED]
 if shutil.which("espeak-ng") is None:
     collect_ignore_glob.append("src/foretell/converse/audio/voice.py")
 

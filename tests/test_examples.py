@@ -21,5 +21,7 @@ def test_example_runs(script: Path, tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "PYTHONWARNINGS": "error"},
     )
+    if "MissingExtraError" in done.stderr and "CI" not in os.environ:
+        pytest.skip(done.stderr.strip().splitlines()[-1].partition(": ")[2])
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

@@ -16,10 +16,12 @@ from foretell.app.report.inputs import (
 )
 from foretell.app.summary import _inputs
 from foretell.data import Trajectories
-from foretell.dynamics import EDMDc, GaussianTransition
 from foretell.dynamics.koopman.linear import markov_parameters
 from foretell.dynamics.reachability import Reachability
 from tests.app.fake import Pulse, pulse_recording
+
+pytest.importorskip("torch", reason="EDMDc and GaussianTransition need torch, the extra learn")
+from foretell.dynamics import EDMDc, GaussianTransition
 
 
 def tank(n: int, seed: int) -> Trajectories:

@@ -7,10 +7,13 @@ from numpy.testing import assert_allclose
 from foretell.core import NotFittedError, ParameterError
 from foretell.data import Trajectories
 from foretell.data.controlled_systems import duffing
-from foretell.dynamics import ALRNN, CPLRNN, Controllable, EDMDc, GaussianTransition, ReLUNeuralODE
+from foretell.dynamics import ALRNN, CPLRNN, Controllable, ReLUNeuralODE
 from foretell.dynamics.koopman.linear import markov_parameters
 from foretell.dynamics.reachability import Reachability, by_differences
 from tests.contracts.learner import driven, recording
+
+pytest.importorskip("torch", reason="EDMDc and GaussianTransition need torch, the extra learn")
+from foretell.dynamics import EDMDc, GaussianTransition
 
 
 def reach_of(A, B, C, H):
