@@ -44,7 +44,7 @@ class TrainView:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, soft_wrap=True)
 
     def event(self, event: dict[str, Any], members: dict[int, Member]) -> None:
         """Something happened."""
