@@ -26,7 +26,7 @@ NAMES = ("z", "qw", "qx", "qy", "qz", "vx", "vy", "vz", "wx", "wy", "wz")
 QUATERNION = ("qw", "qx", "qy", "qz")
 SEEDS = range(int(os.environ.get("SEEDS", "3")))
 SETTINGS = {
-    "horizons": (4, 8, 16, 32), "updates_per_horizon": 200, "batch_size": 32,
+    "horizons": (4, 8, 16, 32), "updates_per_horizon": 2000, "batch_size": 32,
     "quaternion_columns": (QUATERNION,),
 }  # fmt: skip
 LONGEST = 100  # samples of a test run
@@ -127,7 +127,7 @@ def resting(test: Trajectories) -> tuple[float, float]:
 
 def main() -> None:
     jobs = [{"name": name, "seed": s} for s in SEEDS for name in ("ours", "neural ODE")]
-    results = run_jobs("hybrid_tosses_glued", fit_and_judge, jobs, workers=WORKERS)
+    results = run_jobs("hybrid_tosses_2000", fit_and_judge, jobs, workers=WORKERS)
     by = {(j["name"], j["seed"]): r for j, r in zip(jobs, results, strict=True)}
     rows, ratios = [], []
     for name in ("ours", "neural ODE"):
