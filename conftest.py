@@ -24,7 +24,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-# The doctests of what needs torch run where torch is.
+# The doctests and the page of what needs torch run where torch is.
 _LEARNERS = ("hybrid/*", "koopman/*", "lifting/*", "module_task.py")
 collect_ignore_glob = (
     []
@@ -59,6 +59,7 @@ def _leave(namespace: dict[str, Any]) -> None:
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/*.md", "docs/**/*.md"],
+    excludes=[] if importlib.util.find_spec("torch") else ["docs/methods/distflow.md"],
     setup=_enter_empty_folder,
     teardown=_leave,
 ).pytest()
