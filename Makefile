@@ -22,7 +22,7 @@ demo: .venv/.has-demo
 	$(BIN)/foretell demo
 
 test: .venv/.has-dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/.has-dev .venv/.has-docs
 	scripts/check $(STAGES)

@@ -65,15 +65,25 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of one file go to one process, unless they are marked spread.
+# Files whose tests are slow and share nothing: each test may go to another process.
+_SPREAD = frozenset({"tests/test_examples.py", "tests/train/stacked/test_real_processes.py"})
 
-    Blocks of a page use what the first ones made; tests of a file share fixtures, and kernels that
-    two processes would otherwise compile at the same time.
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of one file go to one process, those of `_SPREAD` to any.
+
+    Blocks of a page use what the ones before made, and whether to skip them; tests of a file share
+    fixtures, and kernels that two processes would otherwise compile at the same time.
     """
-    for item in items:
-        if not item.get_closest_marker("spread") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if file in _SPREAD else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)

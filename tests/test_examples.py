@@ -11,7 +11,6 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 
 @pytest.mark.story
-@pytest.mark.spread
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(script: Path, tmp_path: Path) -> None:
     done = subprocess.run(

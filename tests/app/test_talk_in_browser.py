@@ -17,7 +17,7 @@ pytest.importorskip("websockets", reason="needs the extra serve")
 from tests.app.browser import Browser, Page
 from tests.app.talking import NOTES, Running, service
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.xdist_group("talk-in-browser")]
+pytestmark = pytest.mark.system("chromium")
 
 ASK = "document.getElementById('question')"
 ANSWERS = "[...document.querySelectorAll('article .answer')].map((e) => e.textContent.trim())"

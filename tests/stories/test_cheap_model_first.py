@@ -22,7 +22,7 @@ from foretell.core.errors import ForetellWarning
 from foretell.data.systems import lorenz63
 from foretell.trust.selective import CascadeRouter
 
-pytestmark = [pytest.mark.story, pytest.mark.xdist_group("cheap model first")]
+pytestmark = pytest.mark.story
 
 STEP, AHEAD, NOISE, TOLERANCE = 0.02, 20, 0.02, 0.5
 ALPHA, DELTA, DRAWS, SIZE = 0.05, 0.1, 200, 600

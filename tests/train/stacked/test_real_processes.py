@@ -25,8 +25,6 @@ from foretell.train.stacked.nursery import Nursery
 from foretell.train.stacked.states import digest
 from tests.train.stacked.helper_tasks import Regression
 
-pytestmark = pytest.mark.spread
-
 HERE = Path(__file__).parent
 STEPS = 30
 SPEC = WorkerSpec(
