@@ -309,6 +309,7 @@ def test_a_microphone_that_is_gone_frees_its_ears() -> None:
                     await asyncio.sleep(0.001)
 
     run(scene, ears=pool)
+    assert not pool._lent
 
 
 def test_questions_one_by_one() -> None:

@@ -96,6 +96,7 @@ def test_all_passages_are_read_when_nobody_asks(model):
     shelf.read(lambda: (Source(str(n), f"Pump {n} runs.") for n in range(9)), 9)
     wait_for(lambda: len(shelf) == 9)
     shelf.close()
+    assert len(shelf) == 9
 
 
 def test_reading_ahead_waits_for_answers():
@@ -135,3 +136,4 @@ def test_a_passage_that_fails_does_not_end_the_reading():
     shelf.read(lambda: (Source(n, f"It is {n} now.") for n in names), len(names))
     wait_for(lambda: len(shelf) == 4)
     shelf.close()
+    assert len(shelf) == 4
