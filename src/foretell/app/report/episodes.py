@@ -19,7 +19,11 @@ def episodes_words(study: Study) -> str:
         return ""
     unit, data = study.recordings.time_unit, study.recordings
     length = amount(found.asked.stop - found.asked.start, unit)
-    of = "the recording" if data.n_recordings == 1 else f"{data.labels[found.asked.recording]}"
+    of = (
+        "the recording"
+        if data.n_recordings == 1
+        else "recording " + data.labels[found.asked.recording]
+    )
     return (
         f"The last {length} of {of}, and the stretches that are most like it. Compared are shapes: "
         "the mean of each variable is taken off and its spread set to one. The similarity is the "
