@@ -125,9 +125,10 @@ def test_cautions(fitted: Fitted) -> None:
             replace(study.plan, learner="alrnn"),
             replace(study.held_out, divergence_floor=5.0),
             Analysis(cycles=(doubtful,), failures=("No exponents: it escaped.",)),
-            ("3 duplicate stamps merged",),
+            ("3 duplicate stamps merged", "not learned: raise max_steps (now 1500)."),
         )
     )
+    assert f"(now 1500). On the command line: --effort {study.plan.effort + 1}." in said
     for part in ("gap of", "equal steps", "drifted", "carries the flag", "escaped", "merged"):
         assert part in said, part
 

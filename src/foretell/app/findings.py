@@ -329,7 +329,9 @@ def caution(
     recordings: Trajectories, plan: Plan, held: HeldOut, analysis: Analysis, extra: Sequence[str]
 ) -> tuple[str, ...]:
     """Warnings in plain words."""
-    said = list(extra)
+    more = plan.effort + 1
+    dial = f" On the command line: --effort {more}." if more <= 5 else ""
+    said = [f"{text}{dial if 'max_steps' in text else ''}" for text in extra]
     unit, median = recordings.time_unit, recordings.median_interval
     widest = max(float(np.diff(t).max()) for t in recordings.times)
     if widest > 50 * median:
