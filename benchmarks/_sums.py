@@ -48,7 +48,7 @@ def warm_start(
     model: LlamaForCausalLM, tasks: list[Task], steps: int, seed: int,
     enough: Callable[[], bool] = lambda: False,
 ) -> int:  # fmt: skip
-    """Supervised steps on the answers until it is enough, asked every 50; how many they were."""
+    """Supervised steps on the answers until it is enough, asked every 10; how many they were."""
     code = tokenizer()
     rng = np.random.default_rng(seed)
     adam = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.0)
@@ -66,6 +66,6 @@ def warm_start(
         adam.zero_grad()
         loss.backward()
         adam.step()
-        if step % 50 == 49 and enough():
+        if step % 10 == 9 and enough():
             return step + 1
     return steps

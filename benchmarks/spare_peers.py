@@ -12,7 +12,6 @@ Needs torchft beside torch, for instance in an environment of its own.
 import dataclasses
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -109,15 +108,14 @@ def torchft(job: dict, way: str) -> None:
 def restarts(job: dict, way: str) -> None:
     content = Path(job["folder"], "job.json")
     content.write_text(json.dumps(job))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     command = [
-        sys.executable, "-m", "torch.distributed.run", "--nnodes=1", "--master-port", str(port),
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
         f"--nproc-per-node={job['workers']}", "--max-restarts=4", "--monitor-interval=0.1",
         str(HERE / "_survivors.py"), "restarts", str(content),
     ]  # fmt: skip
-    subprocess.run(command, check=True, timeout=200, capture_output=True)
+    # A store that outlives a restart still names the ports of the dead (pytorch issue 135712).
+    environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    subprocess.run(command, check=True, timeout=200, capture_output=True, env=environment)
 
 
 def commits(found: dict) -> tuple[np.ndarray, np.ndarray]:
