@@ -34,7 +34,7 @@ def worker(out: str, steps: str) -> None:
         folder, gguf_file=next(folder.glob("*.gguf")).name, lora_rank=8, max_new_tokens=4
     )
     trainer = GRPOTrainer(
-        policy, first_number_match, group=group, group_size=4, prompts_per_step=4, lr=5e-4,
+        policy, first_number_match, group=group, group_size=4, prompts_per_step=4, lr=2e-4,
         exactness="bitwise", kl_coef=0.01, clip_range=0.2, updates_per_step=2,
     )  # fmt: skip
     before = trainer.score(HELD)

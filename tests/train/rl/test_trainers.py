@@ -246,3 +246,19 @@ def test_left_padding_changes_nothing() -> None:
     found = policy().log_probs(together).detach()
     assert torch.allclose(found, together.tokens["sampler_logp"], atol=1e-5)
     assert not found[~together.tokens["mask"]].any()
+
+
+def test_an_adapter_moves_a_wide_layer_no_further_than_a_narrow_one() -> None:
+    """After one step of the same length for each weight, whatever the width of the layer."""
+    moved = []
+    for width in (16, 1024):
+        layer = torch.nn.Linear(width, 8, bias=False)
+        with_adapter = add_lora(torch.nn.Sequential(layer), rank=8)[0]
+        torch.manual_seed(1)
+        x = torch.randn(256, width)
+        with torch.no_grad():
+            before = with_adapter(x)
+            with_adapter.up += 1e-3 * torch.sign(torch.randn_like(with_adapter.up))
+            moved.append(float((with_adapter(x) - before).square().mean().sqrt()))
+    assert moved[1] == pytest.approx(moved[0], rel=0.3)
+    assert moved[0] == pytest.approx(2.0 * 1e-3 * 8**0.5, rel=0.3)

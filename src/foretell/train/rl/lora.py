@@ -29,7 +29,10 @@ class LoRALinear(nn.Module):  # type: ignore[misc,unused-ignore]
     ) -> None:
         super().__init__()
         self.base, self.scale = base, scale
-        down = torch.randn(rank, base.in_features, generator=generator) / math.sqrt(rank)
+        # Inner values are then as large as inputs, whatever the width; a first step is small.
+        down = torch.randn(rank, base.in_features, generator=generator) / math.sqrt(
+            base.in_features
+        )
         self.down = nn.Parameter(down.to(base.weight))
         self.up = nn.Parameter(base.weight.new_zeros(base.out_features, rank))
 
