@@ -67,7 +67,7 @@ def test_lead_times_at_which_the_last_value_is_nearer_are_named(study: SimpleNam
     error[:, 1:11] += study.inputs.still[1:11] + 0.1
     other = SimpleNamespace(**vars(study))
     other.inputs = dataclasses.replace(study.inputs, error=error)
-    assert "Up to 40\u00a0s ahead it would miss by less" in " ".join(input_words(other))
+    assert "Up to 40\u00a0s ahead the last value would miss by less" in " ".join(input_words(other))
 
 
 def test_the_step_response_is_that_of_the_plant(study: SimpleNamespace) -> None:

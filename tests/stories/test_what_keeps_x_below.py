@@ -60,7 +60,7 @@ def test_the_plan_that_is_answered_keeps_x_below_80_in_the_true_system(assistant
     source = answer.statements[0].sources[0]
     assert source.kind == "model"
     assert source.interval is not None
-    start = tool.view.start.state / SCALE
+    start = tool.view.start.now / SCALE
     u = np.array(finding.value["inputs"]["pump"])
     plant = cascaded_tanks()
     kept = SCALE * plant.run([start], u[None, :, None])[0, :, 1]
@@ -104,7 +104,7 @@ def test_a_forecast_has_an_interval_that_holds_in_the_plant(assistant) -> None:
     source = answer.statements[0].sources[0]
     assert source.unit == "mm"
     low, high = source.interval
-    start = assistant._concerned("What will x be in 20 s?")[0].view.start.state / SCALE
+    start = assistant._concerned("What will x be in 20 s?")[0].view.start.now / SCALE
     truth = SCALE * cascaded_tanks().run([start], np.full((1, 5, 1), 4.4))[0, 5, 1]
     assert low - 0.5 < truth < high + 0.5
 

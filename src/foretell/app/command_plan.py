@@ -81,8 +81,11 @@ def make(request: PlanRequest) -> Planned:
         raise ParameterError(
             f"a {type(model).__name__} cannot be steered; fit with --learner koopman or cplrnn."
         )
+    step = float(getattr(model, "step_", 0.0))
+    if not step:
+        step = data.median_interval if data is not None else float(model.time_scale_)
     if request.start is not None:
-        start = start_from_table(request.start, model)
+        start = start_from_table(request.start, model, step)
     elif data is not None:
         start = start_from_end(data, model)
     else:
@@ -91,11 +94,9 @@ def make(request: PlanRequest) -> Planned:
             "the recording of this model is not at hand, so that the state now is not known. Give "
             f"it with --from STATE.csv, a table with the columns {columns}."
         )
-    step, errors = None, None
-    if not hasattr(model, "ensemble"):
-        step = data.median_interval if data is not None else float(model.time_scale_)
-        if data is not None:
-            errors = forecast_errors(model, data, request.horizon, step)
+    errors = None
+    if not hasattr(model, "ensemble") and data is not None:
+        errors = forecast_errors(model, data, request.horizon, step)
     limits = dict(_limit(text) for text in request.limits)
     if data is not None and data.controls is not None:
         used = np.concatenate(data.controls)
@@ -104,8 +105,7 @@ def make(request: PlanRequest) -> Planned:
     wanted = None if request.steer is None else [n.strip() for n in request.steer.split(",")]
     plan = steer(
         model, start.state, list(request.keep), horizon=request.horizon, inputs=wanted,
-        u_now=start.u_now, limits=limits, past_controls=start.past_controls, errors=errors,
-        step=step,
+        u_now=start.u_now, limits=limits, errors=errors, step=step,
     )  # fmt: skip
     return Planned(request, model, start, plan, tuple(wanted or model.control_names_))
 

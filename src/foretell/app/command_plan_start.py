@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.app.folder import FitFolder
+from foretell.app.starts import start_at
 from foretell.core.errors import ArtifactError, DataError, ForetellError
 from foretell.data import Trajectories
 
@@ -27,12 +28,19 @@ _HELD_OUT = 0.7  # the share of a recording that a fit is made to
 
 @dataclass(frozen=True)
 class Start:
-    """The state now: the last d + 1 rows, the inputs now, and where they are from."""
+    """What was recorded until now, the inputs now, and where they are from.
 
-    state: Array
+    Of a single row there is no recording, so the state is then an array.
+    """
+
+    state: Array | Trajectories
     u_now: Array | None
-    past_controls: Array | None
     source: str
+
+    @property
+    def now(self) -> Array:
+        """The last row (N,)."""
+        return self.state.values[0][-1] if isinstance(self.state, Trajectories) else self.state
 
 
 def open_model(path: Path) -> tuple[Any, Trajectories | None]:
@@ -75,8 +83,8 @@ def _recording(request: dict[str, Any]) -> Trajectories | None:
     return data if data.fingerprint() == request.get("data") else None
 
 
-def start_from_table(path: Path, model: Any) -> Start:
-    """The last rows of a table with a header; columns are found by name."""
+def start_from_table(path: Path, model: Any, step: float) -> Start:
+    """The last rows of a table with a header, one step apart; columns are found by name."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
@@ -89,13 +97,26 @@ def start_from_table(path: Path, model: Any) -> Start:
     controls = None
     if all(name in header for name in model.control_names_):
         controls = _numbers(rows[1:], header, model.control_names_, path)
-    return _cut(state, controls, model, str(path))
+    u_now = None if controls is None else controls[-1]
+    if len(state) < 2 or (controls is None and model.control_names_):
+        if (d := int(getattr(model, "n_delays", 0))) and controls is None and len(state) > d:
+            raise DataError(
+                f"{path} needs the inputs as well ({', '.join(model.control_names_)}), since this "
+                f"model looks back {d} samples."
+            )
+        return _checked(state[-1], u_now, model, str(path))
+    past = Trajectories.from_arrays(
+        state, step * np.arange(len(state)), controls=controls, names=model.names_,
+        control_names=None if controls is None else model.control_names_,
+    )  # fmt: skip
+    return _checked(start_at(model, past, 0, len(state) - 1), u_now, model, str(path))
 
 
 def start_from_end(data: Trajectories, model: Any) -> Start:
     """The end of the last recording."""
-    controls = None if data.controls is None else data.controls[-1]
-    return _cut(data.values[-1], controls, model, f"the end of {data.labels[-1]!r}")
+    u_now = None if data.controls is None else data.controls[-1][-1]
+    state = start_at(model, data, len(data) - 1, len(data.values[-1]) - 1)
+    return _checked(state, u_now, model, f"the end of {data.labels[-1]!r}")
 
 
 def _numbers(rows: list[list[str]], header: list[str], names: Sequence[str], path: Path) -> Array:
@@ -116,23 +137,17 @@ def _numbers(rows: list[list[str]], header: list[str], names: Sequence[str], pat
     return values
 
 
-def _cut(rows: Array, controls: Array | None, model: Any, source: str) -> Start:
-    d = int(getattr(model, "n_delays", 0))
+def _checked(state: Array | Trajectories, u_now: Array | None, model: Any, source: str) -> Start:
+    """A start that the model can use."""
+    start, d = Start(state, u_now, source), int(getattr(model, "n_delays", 0))
+    rows = state.values[0] if isinstance(state, Trajectories) else state[None]
     if len(rows) < d + 1:
         raise DataError(
             f"{source} has {len(rows)} rows; this model needs the last {d + 1}, one sample apart."
         )
-    state = rows[-d - 1 :]
-    if not np.isfinite(state).all():
+    if not np.isfinite(rows[-d - 1 :]).all():
         raise DataError(f"the last rows of {source} are not complete; give --from STATE.csv.")
-    if d and controls is None:
-        raise DataError(
-            f"{source} needs the inputs as well ({', '.join(model.control_names_)}), since this "
-            f"model looks back {d} samples."
-        )
-    u_now = None if controls is None else controls[-1]
-    past = controls[-d - 1 : -1] if d and controls is not None else None
-    return Start(state if d else state[0], u_now, past, source)
+    return start
 
 
 def forecast_errors(model: Any, data: Trajectories, horizon: int, step: float) -> Array | None:
@@ -153,7 +168,7 @@ def forecast_errors(model: Any, data: Trajectories, horizon: int, step: float) -
                 continue
             row = np.clip(np.searchsorted(t, times + 1e-9 * step) - 1, 0, len(t) - 1)
             u = None if data.controls is None else data.controls[n][row]
-            run = model.predict(x[k][None], times, controls=u)[0]
+            run = model.predict(start_at(model, data, n, k), times, controls=u)[0]
             seen = np.column_stack([np.interp(times, t, column) for column in x.T])
             if np.isfinite(run).all() and np.isfinite(seen).all():
                 errors.append(seen[1:] - run[1:])

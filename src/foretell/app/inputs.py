@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foretell.app.starts import start_at
 from foretell.core.errors import ForetellError, ForetellWarning
 from foretell.data import Trajectories
 from foretell.dynamics.model import Controllable, Model
@@ -70,7 +71,7 @@ def _errors(model: Any, test: Trajectories, scale: Array) -> tuple[Array, Array,
     H = int(np.clip(longest // 4, _FEWEST_STEPS, _MOST_STEPS))
     lead = np.asarray(test.median_interval * np.arange(H + 1), dtype=np.float64)
     misses, kept = [], []
-    for n, start in _starts(test, H):
+    for n, start in _starts(test, H, int(getattr(model, "warm_up", 0))):
         rows = slice(start, start + H + 1)
         truth, times = test.values[n][rows], test.times[n][rows]
         assert test.controls is not None
@@ -78,7 +79,9 @@ def _errors(model: Any, test: Trajectories, scale: Array) -> tuple[Array, Array,
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ForetellWarning)
-                reached = model.simulate(truth[0], times, controls=test.controls[n][rows])
+                reached = model.simulate(
+                    start_at(model, test, n, start), times, controls=test.controls[n][rows]
+                )
             run[: len(reached.values[0])] = reached.values[0]
         except ForetellError:
             pass
@@ -94,8 +97,11 @@ def _rms(miss: Array, scale: Array) -> Array:
     return np.asarray(np.sqrt(np.mean((miss / scale) ** 2, axis=1)))
 
 
-def _starts(test: Trajectories, H: int) -> list[tuple[int, int]]:
-    """Recording and row of starts of stretches without missing cells, evenly spread."""
+def _starts(test: Trajectories, H: int, run_up: int) -> list[tuple[int, int]]:
+    """Recording and row of starts of stretches without missing cells, evenly spread.
+
+    Where enough of them have ``run_up`` rows before them, the others are left out.
+    """
     found = []
     for n, values in enumerate(test.values):
         if len(values) <= H:
@@ -103,5 +109,7 @@ def _starts(test: Trajectories, H: int) -> list[tuple[int, int]]:
         whole = np.isfinite(values).all(axis=1).astype(np.int64)
         sums = np.convolve(whole, np.ones(H + 1, dtype=np.int64), "valid")
         found += [(n, int(s)) for s in np.flatnonzero(sums == H + 1)]
+    late = [(n, row) for n, row in found if row >= run_up]
+    found = late if len(late) >= _FEWEST_STARTS else found
     chosen = np.unique(np.linspace(0, max(len(found) - 1, 0), _STARTS).astype(np.intp))
     return [found[k] for k in chosen] if found else []

@@ -123,16 +123,16 @@ class ALRNN(SequenceLearner):
         both = zip(sequences.controls, extra, strict=True)
         return replace(sequences, controls=tuple(np.hstack(pair) for pair in both))
 
-    def _run(self, x0: Array, model_times: Array, u: Array | None) -> Array:
+    def _run(self, z0: Array, model_times: Array, u: Array | None) -> Array:
         if self.irregular == "interval":
             steps = np.append(np.diff(model_times), 1.0)[:, None]
-            return super()._run(x0, model_times, steps if u is None else np.hstack([u, steps]))
+            return super()._run(z0, model_times, steps if u is None else np.hstack([u, steps]))
         elapsed = model_times - model_times[0]
         bins = np.arange(int(np.ceil(elapsed[-1] - 1e-9)) + 1.0)
         held = None
         if u is not None:
             held = u[np.clip(np.searchsorted(elapsed, bins + 1e-9) - 1, 0, len(u) - 1)]
-        runs = super()._run(x0, bins, held) if bins.size > 1 else None
+        runs = super()._run(z0, bins, held) if bins.size > 1 else None
         if runs is None:
             raise ParameterError("the requested times lie within one bin; ask for a longer span.")
         left = np.minimum(elapsed.astype(int), bins.size - 2)

@@ -133,9 +133,11 @@ def point_out_gaps(trajectories: Trajectories) -> None:
         )
 
 
-def checked_starts(x0: ArrayLike, names: tuple[str, ...]) -> Array:
-    """Starts of shape (B, N) for a model of these variables."""
+def checked_starts(x0: ArrayLike | Trajectories, names: tuple[str, ...]) -> Array:
+    """Starts of shape (B, N) for a model of these variables; the last rows of recordings."""
     N = len(names)
+    if isinstance(x0, Trajectories):
+        x0 = last_rows(x0, 1)[:, 0]
     starts = np.atleast_2d(np.asarray(x0, dtype=np.float64))
     if starts.ndim != 2 or starts.shape[1] != N:
         raise ParameterError(
@@ -145,6 +147,17 @@ def checked_starts(x0: ArrayLike, names: tuple[str, ...]) -> Array:
     if not np.isfinite(starts).all():
         raise ParameterError("x0 has entries that are not finite; a start must be complete.")
     return starts
+
+
+def last_rows(recordings: Trajectories, n: int) -> Array:
+    """The last n rows (B, n, N) of every recording; refused where one is shorter."""
+    for label, rows in zip(recordings.labels, recordings.values, strict=True):
+        if len(rows) < n:
+            raise ParameterError(
+                f"recording {label!r} has {len(rows)} rows; this model starts from the last {n}, "
+                "one sample apart."
+            )
+    return np.stack([rows[-n:] for rows in recordings.values])
 
 
 def checked_times(times: ArrayLike) -> Array:

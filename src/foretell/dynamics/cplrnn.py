@@ -177,13 +177,12 @@ class CPLRNN(PiecewiseView, SequenceLearner):
                 stacklevel=3,
             )
 
-    def _run(self, x0: Array, model_times: Array, u: Array | None) -> Array:
+    def _run(self, z0: Array, model_times: Array, u: Array | None) -> Array:
         if self.engine == "dyadic":
-            return super()._run(x0, model_times, u)
-        runs = np.full((len(x0), model_times.size, self.layout_.n_units), np.nan)
-        for b, x in enumerate(x0):
-            z0 = np.concatenate([x, self.L_ @ x])
-            result = flow(self.field_, z0, model_times, controls=u)
+            return super()._run(z0, model_times, u)
+        runs = np.full((len(z0), model_times.size, self.layout_.n_units), np.nan)
+        for b, z in enumerate(z0):
+            result = flow(self.field_, z, model_times, controls=u)
             fine = np.isfinite(result.states).all(axis=1)
             runs[b, fine] = result.states[fine]
         return runs

@@ -56,7 +56,7 @@ class Learner(Estimator):
     # ------------------------------------------------------------------ using
     def simulate(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         times: ArrayLike,
         *,
         controls: ArrayLike | None = None,
@@ -67,8 +67,9 @@ class Learner(Estimator):
 
         Parameters
         ----------
-        x0 : array (N,) or (B, N)
-            Observed state at ``times[0]``, in data units.
+        x0 : array (N,) or (B, N), or Trajectories
+            Observed state at ``times[0]``, in data units; or recordings that end there, along which
+            a model with hidden units runs them up.
         times : array (T,)
             Increasing stamps, in data time.
         controls : array (T, K), optional
@@ -98,7 +99,7 @@ class Learner(Estimator):
 
     @abstractmethod
     def _free_runs(
-        self, x0: ArrayLike, times: ArrayLike, controls: ArrayLike | None
+        self, x0: ArrayLike | Trajectories, times: ArrayLike, controls: ArrayLike | None
     ) -> tuple[Array, Array | None, Array]:
         """Checked stamps and controls, and values (B, T, N) in data units, NaN from an escape."""
 

@@ -33,7 +33,7 @@ class Model(Protocol):
 
     def simulate(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         times: ArrayLike,
         *,
         controls: ArrayLike | None = None,
@@ -125,7 +125,7 @@ class Stochastic(Protocol):
 
     def rollout(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         n_steps: int,
         n_members: int = 1,
         random_state: int | np.random.Generator | None = None,

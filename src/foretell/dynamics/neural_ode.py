@@ -91,12 +91,12 @@ class ReLUNeuralODE(PiecewiseView, SequenceLearner):
     def _kernel(self, layout: Layout, *, training: bool = True) -> SequenceKernel:
         return RK4Kernel(int(self.n_relu), int(self.substeps))
 
-    def _run(self, x0: Array, model_times: Array, u: Array | None) -> Array:
+    def _run(self, z0: Array, model_times: Array, u: Array | None) -> Array:
         steps = np.diff(model_times)
         n_T = np.maximum(np.ceil(steps - 1e-9), 1).astype(np.int64)
         fine = model_times[0] + np.append(0.0, np.cumsum(np.repeat(steps / n_T, n_T)))
         held = None if u is None else np.concatenate([np.repeat(u[:-1], n_T, axis=0), u[-1:]])
-        return super()._run(x0, fine, held)[:, np.append(0, np.cumsum(n_T))]
+        return super()._run(z0, fine, held)[:, np.append(0, np.cumsum(n_T))]
 
     def _check_parameters(self, trajectories: Any) -> None:
         super()._check_parameters(trajectories)

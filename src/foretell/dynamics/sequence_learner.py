@@ -228,21 +228,41 @@ class SequenceLearner(SteeredRuns):
 
     # ------------------------------------------------------------------ using
     def predict(
-        self, X0: ArrayLike, times: ArrayLike, *, controls: ArrayLike | None = None
+        self,
+        X0: ArrayLike | Trajectories,
+        times: ArrayLike,
+        *,
+        controls: ArrayLike | None = None,
     ) -> Array:
-        """Values (B, T, N) of free runs from X0 (B, N); NaN where a run escaped."""
+        """Values (B, T, N) of free runs; NaN where a run escaped.
+
+        Parameters
+        ----------
+        X0 : array (N,) or (B, N), or Trajectories
+            Where the runs start. One row does not tell the state of the hidden units; recordings
+            do, which end where the runs start: the hidden units are run up along them.
+        times : array (T,)
+            Increasing stamps, the start first.
+        controls : array (T, K), optional
+            Inputs; row k holds from ``times[k]`` to ``times[k + 1]``.
+        """
         return self._free_runs(X0, times, controls)[2]
 
     def _free_runs(
-        self, x0: ArrayLike, times: ArrayLike, controls: ArrayLike | None
+        self, x0: ArrayLike | Trajectories, times: ArrayLike, controls: ArrayLike | None
     ) -> tuple[Array, Array | None, Array]:
         """Checked stamps and controls, and values (B, T, N) in data units, NaN from an escape."""
         self._check_fitted()
         stamps = checked_times(times)
         starts = checked_starts(x0, self.names_)
         u = checked_controls(controls, stamps.size, self.control_names_)
+        z0 = self._latent_starts(self.scaler_.transform_values(starts))
+        if isinstance(x0, Trajectories):
+            hidden = np.stack([z[-1] for z in self.transform(x0)])[:, self.n_features_in_ :]
+            known = np.isfinite(hidden).all(axis=1)
+            z0[known, self.n_features_in_ :] = hidden[known]
         states = self._run(
-            self.scaler_.transform_values(starts),
+            z0,
             (stamps - stamps[0]) / self.time_scale_,
             None if u is None else self.scaler_.transform_controls(u),
         )
@@ -339,12 +359,15 @@ class SequenceLearner(SteeredRuns):
         L[:] = rng.uniform(-limit, limit, size=(M - N, N))
         return theta
 
-    def _run(self, x0: Array, model_times: Array, u: Array | None) -> Array:
+    def _latent_starts(self, x0: Array) -> Array:
+        """Latent states (B, M) of which only the observed units are known."""
+        return np.concatenate([x0, x0 @ self.L_.T], axis=1)
+
+    def _run(self, z0: Array, model_times: Array, u: Array | None) -> Array:
         """Latent states (B, T, M) at model times."""
-        A, W, h, C, L = (self.A_, self.W_, self.h_, self.C_, self.L_)
-        z0 = np.concatenate([x0, x0 @ L.T], axis=1)
-        dt = np.broadcast_to(np.diff(model_times), (len(x0), model_times.size - 1))
-        u_B = None if u is None else np.broadcast_to(u[:-1], (len(x0), *u[:-1].shape))
+        A, W, h, C = (self.A_, self.W_, self.h_, self.C_)
+        dt = np.broadcast_to(np.diff(model_times), (len(z0), model_times.size - 1))
+        u_B = None if u is None else np.broadcast_to(u[:-1], (len(z0), *u[:-1].shape))
         return self._kernel(self.layout_, training=False).free_run(A, W, h, C, z0, u_B, dt)
 
     def _forced_states(self, values: Array, dt: Array, u: Array | None) -> Array:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ParameterError, as_generator
-from foretell.dynamics.checks import whole
+from foretell.data import Trajectories
+from foretell.dynamics.checks import last_rows, whole
 from foretell.dynamics.conditions import Condition, parse_condition
 from foretell.solve.mpc_shooting import shoot
 
@@ -74,7 +75,7 @@ class SteeringPlan:
 
 def steer(
     model: Any,
-    state: ArrayLike,
+    state: ArrayLike | Trajectories,
     keep: str | Sequence[str],
     *,
     horizon: int = 40,
@@ -94,8 +95,9 @@ def steer(
     ----------
     model : fitted learner with inputs
         A `KoopmanQP` or `EDMDc`, or any learner with ``predict(x0, times, controls=)``.
-    state : array (N,), or with delays (d + 1, N)
-        Where the system is now, in data units.
+    state : array (N,), or with delays (d + 1, N), or Trajectories
+        Where the system is now, in data units; or one recording that ends now, from which a model
+        with delays takes what it needs, and along which one with hidden units runs them up.
     keep : str or sequence of str
         Conditions; see `parse_condition`.
     horizon : int
@@ -187,11 +189,18 @@ class _Runner:
     """Runs of one model from one start, whatever its interface."""
 
     def __init__(
-        self, model: Any, state: ArrayLike, names: tuple[str, ...], horizon: int,
+        self, model: Any, state: ArrayLike | Trajectories, names: tuple[str, ...], horizon: int,
         u_now: ArrayLike | None, past: ArrayLike | None, errors: ArrayLike | None,
         step: float | None,
     ) -> None:  # fmt: skip
         self.model, self.horizon, self._past = model, horizon, past
+        self._recorded = state if isinstance(state, Trajectories) else None
+        if isinstance(state, Trajectories):
+            d = int(getattr(model, "n_delays", 0))
+            if d and state.controls is not None:
+                self._past = state.controls[-1][-d - 1 : -1]
+            rows = last_rows(state, d + 1)[-1]
+            state = rows if d else rows[-1]
         self.state = np.asarray(state, dtype=np.float64)
         self.step = float(getattr(model, "step_", step or 0.0))
         if not self.step > 0:
@@ -214,8 +223,8 @@ class _Runner:
             past = None if self._past is None else np.asarray(self._past, float)
             runs = self.model.predict(starts, self.times, controls=controls, past_controls=past)
             return np.asarray(runs[:, 1:])
-        last = self.state if self.state.ndim == 1 else self.state[-1]
-        runs = [self.model.predict(last[None], self.times, controls=u)[0] for u in controls]
+        start = self._recorded or np.atleast_2d(self.state)[-1]
+        runs = [self.model.predict(start, self.times, controls=u)[0] for u in controls]
         return np.array(runs)[:, 1:]
 
     def ensemble(self, U: Array, n_runs: int, rng: np.random.Generator) -> Array | None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from foretell.app.instruments.asking import Request
 from foretell.app.instruments.grammar import (
     MEASURED as MEASURED,
@@ -114,7 +112,7 @@ class Now(OfModel):
         """The value."""
         name, start = arguments["variable"], self.view.start
         if name in self.view.names:
-            value = np.atleast_2d(start.state)[-1][self.view.names.index(name)]
+            value = start.now[self.view.names.index(name)]
         else:
             value = self.view.u_now[self.view.controls.index(name)]
         return Finding(float(value), unit=self.view.unit_of(name), source=start.source)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from foretell.app.command_plan_start import Start, open_model, start_from_end
 from foretell.app.folder import FitFolder
+from foretell.app.starts import start_at
 from foretell.core.errors import DataError, ForetellError
 from foretell.data import Trajectories, delay_embed
 from foretell.dynamics.model import Stochastic
@@ -152,7 +153,7 @@ class ModelView:
             low, high = np.quantile(runs[:, -1], [(1 - SHARE) / 2, (1 + SHARE) / 2], axis=0)
             middle = np.median(runs, axis=0)
             return Ahead(times, middle, low, high, f"{_RUNS} runs of the model")
-        values = self._run(start.state, times, held, start.past_controls)
+        values = self._run(start.state, times, held)
         off = self.errors(n_steps, cancelled)
         if len(off) < _FEWEST:
             return Ahead(times, values, None, None, "")
@@ -181,24 +182,22 @@ class ModelView:
                 if cancelled():
                     return np.array(off).reshape(-1, len(self.names))
                 times = t[k] + self.step * np.arange(n_steps + 1)
-                end = self._one_error(r, k, times, delays)
+                end = self._one_error(r, k, times)
                 if end is not None:
                     off.append(end)
         return np.array(off).reshape(-1, len(self.names))
 
-    def _one_error(self, r: int, k: int, times: Array, delays: int) -> Array | None:
+    def _one_error(self, r: int, k: int, times: Array) -> Array | None:
         assert self.data is not None
-        t, x = self.data.times[r], self.data.values[r]
-        state = x[k - delays : k + 1] if delays else x[k]
-        if not np.isfinite(state).all():
+        t, x, u = self.data.times[r], self.data.values[r], None
+        delays = int(getattr(self.model, "n_delays", 0))
+        if not np.isfinite(x[k - delays : k + 1]).all():
             return None
-        u, past = None, None
         if self.data.controls is not None:
-            all_u = self.data.controls[r]
             rows = np.clip(np.searchsorted(t, times + 1e-9 * self.step) - 1, 0, len(t) - 1)
-            u, past = all_u[rows], all_u[k - delays : k] if delays else None
+            u = self.data.controls[r][rows]
         try:
-            run = self._run(state, times, u, past)
+            run = self._run(start_at(self.model, self.data, r, k), times, u)
         except ForetellError:
             return None
         seen = np.array([np.interp(times[-1], t, column) for column in x.T])
@@ -208,15 +207,14 @@ class ModelView:
     def _held(self, rows: int, control: Array) -> Array | None:
         return np.tile(control, (rows, 1)) if self.controls else None
 
-    def _run(self, state: Array, times: Array, u: Array | None, past: Array | None) -> Array:
+    def _run(self, state: Array | Trajectories, times: Array, u: Array | None) -> Array:
         """One run (H + 1, N)."""
-        extra: dict[str, Any] = {} if past is None else {"past_controls": past}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if hasattr(self.model, "predict"):
-                run = self.model.predict(np.asarray(state)[None], times, controls=u, **extra)[0]
+                run = self.model.predict(state, times, controls=u)[0]
             else:
-                run = self.model.simulate(state, times, controls=u, **extra).values[0]
+                run = self.model.simulate(state, times, controls=u).values[0]
         found = np.asarray(run, dtype=np.float64)
         if not np.isfinite(found).all():
             raise DataError(

@@ -109,7 +109,7 @@ class Plan(OfModel):
                 limits[name] = seen
         plan = steer(
             view.model, start.state, keep, horizon=steps, u_now=start.u_now, limits=limits,
-            past_controls=start.past_controls, errors=errors, step=view.step,
+            errors=errors, step=view.step,
         )  # fmt: skip
         column = plan.conditions[0].column
         interval = (float(plan.low[1:, column].min()), float(plan.high[1:, column].max()))

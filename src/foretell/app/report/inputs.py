@@ -41,8 +41,8 @@ def input_words(study: Study) -> tuple[str, ...]:
         said.append(_errors(found, unit))
     if study.held_out.run_up:
         said.append(
-            "A forecast starts from one recorded row, which does not tell the state of the hidden "
-            "units; they find it in the first samples, and the error there is larger for it."
+            "One recorded row does not tell the state of the hidden units, so each forecast starts "
+            "after a run-up along the rows before it. foretell plan does the same."
         )
     return tuple(said)
 
@@ -111,7 +111,7 @@ def _sooner(found: InputEffects, unit: str) -> str:
     if nearer.size < _SOME * len(found.lead):
         return ""
     until = amount(float(found.lead[1 + nearer[-1]]), unit, 2)
-    return f" Up to {until} ahead it would miss by less: plan further than that."
+    return f" Up to {until} ahead the last value would miss by less, so a plan gains beyond that."
 
 
 def input_steps(study: Study) -> str:

@@ -39,7 +39,7 @@ class HybridRuns(SteeredRuns):
 
     def predict(
         self,
-        X0: ArrayLike,
+        X0: ArrayLike | Trajectories,
         times: ArrayLike,
         *,
         controls: ArrayLike | None = None,
@@ -105,7 +105,7 @@ class HybridRuns(SteeredRuns):
 
     def _free_runs(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         times: ArrayLike,
         controls: ArrayLike | None,
         reencode_every: int | None = None,

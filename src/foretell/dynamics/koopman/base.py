@@ -22,6 +22,7 @@ from foretell.dynamics.checks import (
     check_seed,
     check_validation,
     checked_controls,
+    checked_starts,
     checked_times,
     positive,
     whole,
@@ -87,7 +88,7 @@ class KoopmanModel(MeasuredStates):
 
     def predict(
         self,
-        X0: ArrayLike,
+        X0: ArrayLike | Trajectories,
         times: ArrayLike,
         *,
         controls: ArrayLike | None = None,
@@ -116,12 +117,12 @@ class KoopmanModel(MeasuredStates):
         out = np.where(share > 0, (1.0 - share) * values[:, left], values[:, left])
         out = np.where(share > 0, out + share * values[:, left + 1], out)
         if not self.n_delays:
-            out[:, 0] = np.atleast_2d(np.asarray(X0, dtype=np.float64))
+            out[:, 0] = checked_starts(X0, self.names_)
         return np.asarray(out)
 
     def simulate(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         times: ArrayLike,
         *,
         controls: ArrayLike | None = None,
@@ -160,7 +161,7 @@ class KoopmanModel(MeasuredStates):
 
     def _free_runs(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         times: ArrayLike,
         controls: ArrayLike | None,
         past_controls: ArrayLike | None = None,
@@ -175,7 +176,7 @@ class KoopmanModel(MeasuredStates):
 
     def ensemble(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         controls: ArrayLike,
         *,
         n_samples: int = 200,

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ParameterError
-from foretell.data import Scaler
-from foretell.dynamics.checks import checked_controls, checked_starts
+from foretell.data import Scaler, Trajectories
+from foretell.dynamics.checks import checked_controls, checked_starts, last_rows
 from foretell.dynamics.learner import Learner
 
 Array = NDArray[np.float64]
@@ -19,11 +19,15 @@ class MeasuredStates(Learner):
     n_delays: int
     scaler_: Scaler
 
-    def _states(self, x: ArrayLike, past_controls: ArrayLike | None) -> Array:
+    def _states(self, x: ArrayLike | Trajectories, past_controls: ArrayLike | None) -> Array:
         """Standardised states with delays (B, F) from what a user measured."""
         d, N, K = int(self.n_delays), len(self.names_), len(self.control_names_)
         if d == 0:
             return self.scaler_.transform_values(checked_starts(x, self.names_))
+        if isinstance(x, Trajectories):
+            if x.controls is not None and past_controls is None:
+                past_controls = np.stack([u[-d - 1 : -1] for u in x.controls])
+            x = last_rows(x, d + 1)
         rows = np.asarray(x, dtype=np.float64)
         rows = rows[None] if rows.ndim == 2 else rows
         if rows.ndim != 3 or rows.shape[1:] != (d + 1, N) or not np.isfinite(rows).all():

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ParameterError
-from foretell.dynamics.checks import check_seed, check_validation, positive, whole
+from foretell.data import Trajectories
+from foretell.dynamics.checks import (
+    check_seed,
+    check_validation,
+    last_rows,
+    positive,
+    whole,
+)
 
 Array = NDArray[np.float64]
 
@@ -84,9 +91,11 @@ def check_whole(learner: Any, key: str, least: int) -> None:
 
 
 def checked_past(
-    x0: ArrayLike, shape: tuple[int, ...], history: int, names: tuple[str, ...] = ()
+    x0: ArrayLike | Trajectories, shape: tuple[int, ...], history: int, names: tuple[str, ...] = ()
 ) -> Array:
     """Starts with their past, (B, h, n); a start alone is repeated."""
+    if isinstance(x0, Trajectories):
+        x0 = last_rows(x0, history).reshape(len(x0), history, *shape)
     x = np.asarray(x0, dtype=np.float64)
     n = int(np.prod(shape))
     if not np.isfinite(x).all():

@@ -126,7 +126,7 @@ class Sampler(Learner):
 
     def simulate(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         times: ArrayLike,
         *,
         controls: ArrayLike | None = None,
@@ -163,7 +163,7 @@ class Sampler(Learner):
 
     def predict(
         self,
-        X0: ArrayLike,
+        X0: ArrayLike | Trajectories,
         times: ArrayLike | None = None,
         *,
         controls: ArrayLike | None = None,
@@ -256,7 +256,7 @@ class Sampler(Learner):
 
     def _free_runs(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         times: ArrayLike,
         controls: ArrayLike | None,
         n_members: int = 1,
