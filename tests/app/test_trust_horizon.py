@@ -152,6 +152,30 @@ def test_a_horizon_that_is_too_long_is_rarely_certified() -> None:
     assert misled <= binom.isf(1e-4, runs, 0.1)
 
 
+def test_with_inputs_forecasts_get_them_and_start_after_a_run_up() -> None:
+    plain = noise(1500)
+    inputs = np.arange(1500.0)[:, None]
+    data = Trajectories.from_arrays(plain.values[0], plain.times[0], controls=inputs)
+    seen: list[int] = []
+
+    class Driven(Drifting):
+        def simulate(self, x0: Any, times: Any, *, controls: Any, **_: Any) -> Any:
+            assert np.array_equal(controls[:, 0], times)
+            assert np.array_equal(x0.times[0], np.arange(max(0, times[0] - 399), times[0] + 1))
+            seen.append(len(x0.times[0]))
+            return super().simulate(x0, times)
+
+    trust = trust_horizon(Driven(data, lambda row, x0: 60.0), data, data, period=10.0, run_up=30)
+    assert min(seen) >= 31
+    assert trust.given_inputs
+    assert trust.horizon is not None
+    assert trust.horizon <= 60
+    said = " ".join(sentences(trust, "s"))
+    assert "ahead where the inputs are known" in said
+    assert "after a run-up along the rows before it" in said
+    assert "ahead where the inputs are known" in finding(trust, "s")
+
+
 def test_forgetting_time_of_a_known_process() -> None:
     rng, n = np.random.default_rng(0), 40_000
     x = np.zeros(n)
@@ -178,7 +202,4 @@ def test_report_without_it(fitted: Fitted) -> None:
     held = replace(study.held_out, trust=None)
     html = render(replace(study, held_out=held), "x/model")
     assert "may be trusted" not in html
-    driven = replace(held, driven_error=0.3)
-    html = render(replace(study, held_out=driven), "x/model")
-    assert "With inputs this is not told" in html
     assert describe(held, Analysis(), study.recordings)

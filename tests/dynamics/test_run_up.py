@@ -1,4 +1,4 @@
-"""Starts that are recordings: hidden units, delays and histories are taken from what came before."""
+"""Starts that are recordings: hidden units, delays and histories come from what was before."""
 
 import numpy as np
 import pytest

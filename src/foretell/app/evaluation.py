@@ -85,14 +85,13 @@ def evaluate(
         )
     rounds = 3.0 if episodes else 1.0
     spectra = (_spectrum(test, test, rounds), _spectrum(long_run, test, rounds))
-    trust = None
-    if not driven:
-        peak = spectra[0].peak
-        n_scored = 1 if embedded else test.n_variables
-        trust = trust_horizon(
-            model, train, test, period=1 / peak if peak > 0 else 0.0, n_scored=n_scored
-        )
+    peak = 0.0 if driven else spectra[0].peak
     run_up = min(run_up, test.times[0].size // 3) if driven else 0
+    trust = trust_horizon(
+        model, train, test,
+        period=1 / peak if peak > 0 else 0.0, n_scored=1 if embedded else test.n_variables,
+        run_up=run_up,
+    )  # fmt: skip
     before = train.take_rows([slice(-wanted, None)] * len(train))
     dims = compared_dimensions(test)
 

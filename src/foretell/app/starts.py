@@ -20,8 +20,8 @@ def start_at(
     Hidden units are run up along it, and delays are taken from it. Otherwise forecasts start from
     the row alone, as those do by which the model is judged.
     """
-    looks_back = data.controls is not None or getattr(model, "n_delays", 0)
+    looks_back = data.controls is not None or int(getattr(model, "n_delays", 0)) > 0
     if row == 0 or not looks_back:
-        return data.values[recording][row]
+        return np.asarray(data.values[recording][row], dtype=np.float64)
     first = max(0, row + 1 - LONGEST_RUN_UP)
     return data.select(recording).take_rows([slice(first, row + 1)])

@@ -204,6 +204,8 @@ class TrustHorizon:
         Blocks below which nothing can be told.
     dependence : float
         Correlation between neighbouring blocks, in standard errors.
+    given_inputs : bool
+        Whether the forecasts were given the recorded inputs.
     """
 
     horizon: float | None
@@ -214,6 +216,7 @@ class TrustHorizon:
     spacing: float
     needed: int
     dependence: float = 0.0
+    given_inputs: bool = False
 
     @property
     def best(self) -> HorizonTrial | None:

@@ -22,6 +22,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from foretell.app.starts import start_at
 from foretell.app.study import HorizonTrial, TrustHorizon
 from foretell.core.errors import ForetellWarning, NumericalError
 from foretell.data import Trajectories
@@ -48,6 +49,7 @@ def trust_horizon(
     *,
     period: float,
     n_scored: int | None = None,
+    run_up: int = 0,
     level: float = LEVEL,
     delta: float = DELTA,
     tolerance: float = TOLERANCE,
@@ -57,7 +59,8 @@ def trust_horizon(
     Parameters
     ----------
     model : Model
-        Fitted, without inputs.
+        Fitted. With inputs, a forecast is given those that were recorded, and starts after a run-up
+        along the rows before it.
     train, test : Trajectories
         In model coordinates.
     period : float
@@ -65,6 +68,8 @@ def trust_horizon(
         time until the first variable has forgotten its present is taken.
     n_scored : int, optional
         The error is that of the first ones of the variables; default all.
+    run_up : int
+        Rows of a recording before the first start.
     level, delta, tolerance : float
         Share of wrong forecasts among the accepted, probability of a misleading certificate, and
         error (standard deviations of the training part) beyond which a forecast is wrong.
@@ -78,7 +83,7 @@ def trust_horizon(
     trials: list[HorizonTrial] = []
     best: HorizonTrial | None = None
     for horizon in horizons:
-        blocks = spaced_blocks(test, horizon, spacing)
+        blocks = spaced_blocks(test, horizon, spacing, first=run_up)
         if len(blocks) > MOST_STARTS:
             chosen = np.linspace(0, len(blocks) - 1, MOST_STARTS).round().astype(np.intp)
             blocks = [blocks[i] for i in chosen]
@@ -98,12 +103,19 @@ def trust_horizon(
         tolerance=tolerance,
         spacing=spacing,
         needed=needed,
-        dependence=0.0 if best is None else starts.dependence(test, best.horizon, spacing),
+        dependence=(
+            0.0 if best is None else starts.dependence(test, best.horizon, spacing, run_up)
+        ),
+        given_inputs=test.controls is not None,
     )
 
 
-def spaced_blocks(test: Trajectories, horizon: float, spacing: float) -> list[tuple[int, slice]]:
+def spaced_blocks(
+    test: Trajectories, horizon: float, spacing: float, *, first: int = 0
+) -> list[tuple[int, slice]]:
     """Blocks of one horizon that do not overlap, with 0.5 to 1.5 times the spacing between them.
+
+    ``first`` rows of every recording are left out.
 
     Returns
     -------
@@ -122,7 +134,7 @@ def spaced_blocks(test: Trajectories, horizon: float, spacing: float) -> list[tu
         whole = np.isfinite(values).all(axis=1)
         earliest, wait = -np.inf, 0.0
         for row in np.flatnonzero(whole).tolist():
-            if times[row] < earliest:
+            if times[row] < earliest or row < first:
                 continue
             end = times[row] + horizon * (1 + 1e-9)
             if end > times[-1] + 2e-9 * horizon:
@@ -178,9 +190,9 @@ class _Starts:
         left = [self._leaves(r, rows, horizon) <= horizon * (1 + 1e-9) for r, rows in blocks]
         return np.array(left), np.array([self._distances[r][rows.start] for r, rows in blocks])
 
-    def dependence(self, test: Trajectories, horizon: float, spacing: float) -> float:
+    def dependence(self, test: Trajectories, horizon: float, spacing: float, run_up: int) -> float:
         """Correlation between neighbouring blocks of how soon they are left, in standard errors."""
-        blocks = spaced_blocks(test, horizon, spacing)
+        blocks = spaced_blocks(test, horizon, spacing, first=run_up)
         known = [(r, rows) for r, rows in blocks if (r, rows.start) in self._left]
         times = np.array([min(self._leaves(r, rows, horizon), 2 * horizon) for r, rows in known])
         if times.size < 10 or float(np.ptp(times)) == 0.0:
@@ -200,7 +212,9 @@ class _Starts:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForetellWarning)
             with suppress(NumericalError):  # it left the range of the model at once: wrong
-                reached = self.model.simulate(truth[0], times).values[0]
+                start = start_at(self.model, self.test, r, rows.start)
+                controls = None if self.test.controls is None else self.test.controls[r][rows]
+                reached = self.model.simulate(start, times, controls=controls).values[0]
                 run[: len(reached)] = reached
         seen = np.isfinite(truth[:, : self.n_scored])
         miss = np.abs(run - truth)[:, : self.n_scored] / self.scale[: self.n_scored]

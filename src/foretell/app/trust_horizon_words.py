@@ -15,9 +15,10 @@ def finding(trust: TrustHorizon | None, unit: str) -> str:
     best = trust.best
     starts = "from the starts that it accepts" if best.accepted < 1 else "from here on"
     return (
-        f"Up to {amount(trust.horizon, unit, 2)} ahead, at most {share(trust.level)} of the "
-        f"forecasts {starts} leave {number(trust.tolerance)} standard deviations (with "
-        f"{share(trust.confidence)} confidence, from {best.n_blocks} separate held-out stretches)."
+        f"Up to {amount(trust.horizon, unit, 2)} ahead{_inputs(trust)}, at most "
+        f"{share(trust.level)} of the forecasts {starts} leave {number(trust.tolerance)} standard "
+        f"deviations (with {share(trust.confidence)} confidence, from "
+        f"{best.n_blocks} separate held-out stretches)."
     ).replace(" from here on", "")
 
 
@@ -49,11 +50,16 @@ def _answer(trust: TrustHorizon, unit: str) -> str:
         f"{best.n_blocks} starts did. "
     )
     return (
-        f"Up to {amount(best.horizon, unit, 2)} ahead. With {share(trust.confidence)} confidence, "
-        f"at most {share(trust.level)} of the accepted forecasts are wrong by then: off by more "
+        f"Up to {amount(best.horizon, unit, 2)} ahead{_inputs(trust)}. With "
+        f"{share(trust.confidence)} confidence, at most {share(trust.level)} of the accepted "
+        "forecasts are wrong by then: off by more "
         f"than {number(trust.tolerance)} standard deviations at any time on the way. {accepted}"
         f"Of those, {share(best.wrong)} were wrong."
     )
+
+
+def _inputs(trust: TrustHorizon) -> str:
+    return " where the inputs are known" if trust.given_inputs else ""
 
 
 def _nothing(trust: TrustHorizon, unit: str) -> str:
@@ -100,11 +106,15 @@ def _assumption(trust: TrustHorizon, unit: str) -> str:
     return (
         "Windows that overlap, or follow each other closely, are not separate evidence. So one "
         "forecast is tried in each of several stretches of the held-out part that do not overlap "
-        f"and lie about {amount(trust.spacing, unit, 2)} apart. The statement assumes that they "
-        "count as independent draws of what will come, and that less familiar starts are at least "
-        "as often wrong. It does not hold if the system drifts, or is driven into states that were "
-        "not recorded."
+        f"and lie about {amount(trust.spacing, unit, 2)} apart{_run_up(trust)}. The "
+        "statement assumes that they count as independent draws of what will come, and that less "
+        "familiar starts are at least as often wrong. It does not hold if the system drifts, or is "
+        "driven into states that were not recorded."
     )
+
+
+def _run_up(trust: TrustHorizon) -> str:
+    return ", after a run-up along the rows before it" if trust.given_inputs else ""
 
 
 def _stretches(trial: HorizonTrial) -> str:

@@ -236,15 +236,8 @@ def _outside(study: Study) -> str:
 
 
 def _trust(study: Study) -> tuple[str, ...]:
-    if study.held_out.trust is not None:
-        return sentences(study.held_out.trust, study.recordings.time_unit)
-    if study.held_out.driven_error is None:
-        return ()
-    return (
-        "With inputs this is not told: one recorded row does not say what state the hidden units "
-        "are in, so no forecast can start from it. The free run above starts once, is given the "
-        "recorded inputs, and is never corrected; its error is what to expect of a simulation.",
-    )
+    trust = study.held_out.trust
+    return () if trust is None else sentences(trust, study.recordings.time_unit)
 
 
 def _structure(study: Study) -> str:

@@ -51,7 +51,7 @@ class Sampler(Learner):
     # ------------------------------------------------------------------ using
     def sample_next(
         self,
-        x: ArrayLike,
+        x: ArrayLike | Trajectories,
         n_samples: int = 1,
         random_state: int | np.random.Generator | None = None,
         *,
@@ -81,7 +81,7 @@ class Sampler(Learner):
 
     def rollout(
         self,
-        x0: ArrayLike,
+        x0: ArrayLike | Trajectories,
         n_steps: int,
         n_members: int = 1,
         random_state: int | np.random.Generator | None = None,
