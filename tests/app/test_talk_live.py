@@ -189,9 +189,10 @@ def test_passages_and_tools_that_fail_or_dawdle_are_named() -> None:
 def test_a_better_query_may_come_from_outside() -> None:
     async def scene(live, until):
         live.put("end_of_turn", {"text": "and the other thing"})
-        await until("say", text=NOTES["radium"])
+        await until("say")
 
-    run(scene, Reader(query_generator=lambda text: "radium"))
+    events = run(scene, Reader(query_generator=lambda text: "radium"))
+    assert [e["text"] for e in events if e.kind == "say"] == [NOTES["radium"]]
 
 
 class Ears:
