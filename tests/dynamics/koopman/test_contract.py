@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from foretell.core import DataError, ParameterError
+from foretell.core import DataError, ForetellWarning, NumericalError, ParameterError
 from foretell.data import Trajectories
 from foretell.dynamics.koopman import AlternatingKoopman, EDMDc, JointKoopman, KoopmanQP
 from tests.contracts import learner
@@ -80,6 +80,23 @@ class KoopmanContract(learner.LearnerContract):
         with pytest.raises(DataError, match=r"5 samples; horizon=6.*need 7"):
             self.new().fit([wave(30), wave(5)])
 
+    def test_whole_numbers_are_pointed_out(self) -> None:
+        values = np.round(40 * wave(60)).astype(int)
+        for given in (values, [values]):
+            with pytest.warns(ForetellWarning, match=r"whole numbers.*astype\(float\)"):
+                self.new().fit(given)
+
+    def test_dependent_columns_without_a_ridge_are_refused(self) -> None:
+        values = np.column_stack([wave(60)[:, 0], wave(60)[:, 0]])
+        with pytest.raises(NumericalError, match="ridge=1e-6"):
+            self.new(ridge=0.0).fit(values)
+
+    def test_a_bad_input_is_named_with_its_row(self) -> None:
+        u = np.ones((60, 1))
+        u[5] = np.nan
+        with pytest.raises(DataError, match=r"control 'u0' is nan at values\[5\]"):
+            self.new().fit(Trajectories.from_arrays(wave(60), controls=u))
+
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
@@ -108,6 +125,7 @@ class TestKoopmanQP(KoopmanContract):
         [
             ({"constraint": "hard"}, "gauss_newton"),
             ({"slack_penalty": 0.0}, "slack_penalty"),
+            ({"slack_penalty": -1.0}, 'constraint="none"'),
             ({"tolerance_ratio": -0.1}, "tolerance_ratio"),
             ({"damping": -1.0}, "damping"),
             ({"qp_backend": "magic"}, "active_set"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foretell.core import DataError, NumericalError, ParameterError
+from foretell.core import DataError, ForetellWarning, NumericalError, ParameterError
 from foretell.data import Trajectories
 from foretell.data.controlled_systems import cascaded_tanks, dc_motor, duffing
 from foretell.dynamics.koopman import EDMDc, KoopmanLQR, KoopmanMPC, closed_loop
@@ -107,6 +107,14 @@ def test_an_ensemble_scatters_like_the_forecasts(model) -> None:
 def test_what_cannot_be_steered_is_said() -> None:
     with pytest.raises(NumericalError, match=r"eigenvalue 1\.1"):
         regulator([[1.1, 0.0], [0.0, 0.5]], [[0.0], [1.0]], np.eye(2), [[1.0]])
+    growing, u = np.empty((60, 2)), np.random.default_rng(1).normal(size=(60, 1))
+    growing[0] = 1.0
+    for k in range(59):
+        growing[k + 1] = 1.1 * growing[k, 0], 0.5 * growing[k, 1] + u[k, 0]
+    plain = EDMDc(degree=1, n_centres=0, horizon=5, ridge=1e-14)
+    model = plain.fit(Trajectories.from_arrays([growing, -growing], controls=[u, -u]))
+    with pytest.raises(NumericalError, match=r"eigenvalue 1\.1"):
+        KoopmanLQR(model)
     alone = EDMDc(degree=1, n_centres=0, horizon=5).fit(
         np.random.default_rng(0).normal(size=(60, 2))
     )
@@ -145,7 +153,9 @@ def test_recordings_and_inputs_of_another_length_are_refused() -> None:
 
 def test_integers_are_the_same_numbers() -> None:
     values = np.random.default_rng(0).integers(-50, 50, size=(200, 2))
-    one, two = (EDMDc(degree=2, n_centres=0).fit(v) for v in (values, values.astype(float)))
+    with pytest.warns(ForetellWarning, match="whole numbers"):
+        one = EDMDc(degree=2, n_centres=0).fit(values)
+    two = EDMDc(degree=2, n_centres=0).fit(values.astype(float))
     np.testing.assert_array_equal(one.W_, two.W_)
 
 

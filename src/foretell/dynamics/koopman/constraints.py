@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from foretell.core.errors import MissingExtraError
 from foretell.dynamics.koopman.layer import ElasticQPLayer
+from foretell.dynamics.koopman.linear import refuse_dependent
 
 try:
     import torch
@@ -70,10 +71,18 @@ def features(z: Tensor, u: Tensor, bilinear: bool) -> Tensor:
 
 
 def regression(z: Tensor, u: Tensor, bounds: Bounds) -> tuple[Tensor, Tensor]:
-    """W0 and G of all one-step pairs in the windows."""
+    """W0 and G of all one-step pairs in the windows.
+
+    Raises
+    ------
+    NumericalError
+        The ridge is zero and the features are linearly dependent.
+    """
     phi = features(z[:, :-1], u, bounds.bilinear).reshape(-1, _n_features(z, u, bounds))
     target = z[:, 1:].reshape(-1, z.shape[-1])
     G = phi.T @ phi / len(phi) + bounds.ridge * torch.eye(phi.shape[1], dtype=phi.dtype)
+    if not bounds.ridge:
+        refuse_dependent(G.detach().numpy())
     return torch.linalg.solve(G, phi.T @ target / len(phi)).T, G
 
 

@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from foretell.core import ArtifactError, ParameterError, Progress, as_generator
 from foretell.data import Trajectories
-from foretell.dynamics.checks import as_trajectories, positive, whole
+from foretell.dynamics.checks import positive, whole
 from foretell.dynamics.koopman.base import KoopmanModel, control_range
 from foretell.dynamics.koopman.lifts import DictionaryLift, Lift
 from foretell.dynamics.koopman.linear import Moments, clipped, features
+from foretell.dynamics.koopman.measured import measured
 from foretell.dynamics.koopman.windows import States
 from foretell.train.loop import OnStep
 
@@ -118,7 +119,7 @@ class EDMDc(KoopmanModel):
             )
         self._check_forget()
         began = time.monotonic()
-        states = self._prepare(as_trajectories(X, times))
+        states = self._prepare(measured(X, times))
         train, held = states.hold_back(float(self.validation), int(self.horizon))
         lift = DictionaryLift.make(
             np.concatenate(states.s),
@@ -163,7 +164,7 @@ class EDMDc(KoopmanModel):
         if not hasattr(self, "W_"):
             return self.fit(X, times)
         self._check_forget()
-        data = as_trajectories(X, times)
+        data = measured(X, times)
         states = self._known(data, int(self.horizon))
         if not hasattr(self, "moments_"):
             raise ArtifactError(

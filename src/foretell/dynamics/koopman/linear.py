@@ -27,6 +27,16 @@ def features(z: Array, u: Array, bilinear: bool) -> Array:
     return np.concatenate(parts, axis=-1)
 
 
+def refuse_dependent(G: Array) -> None:
+    """Refuse mean squares of features (Q, Q), with the ridge, that have no inverse."""
+    values = np.linalg.eigvalsh(G)
+    if values[0] <= 1e-14 * values[-1]:
+        raise NumericalError(
+            "the observables are linearly dependent on these data, so that the regression has no "
+            "unique solution. Give ridge=1e-6, fewer observables, or richer inputs."
+        )
+
+
 @dataclass(frozen=True)
 class Moments:
     """Sums over pairs of samples: phi phi' (Q, Q), z+ phi' (Z, Q), and the sum of their weights.
@@ -73,12 +83,7 @@ class Moments:
             ridge is zero and the features are linearly dependent.
         """
         G, S = self.gram(ridge), self.z_phi / self.n
-        values = np.linalg.eigvalsh(G)
-        if values[0] <= 1e-14 * values[-1]:
-            raise NumericalError(
-                "the observables are linearly dependent on these data, so that the regression has "
-                "no unique solution. Give ridge=1e-6, fewer observables, or richer inputs."
-            )
+        refuse_dependent(G)
         L = factor(G)
         return np.asarray(np.linalg.solve(L.T, np.linalg.solve(L, S.T)).T)
 

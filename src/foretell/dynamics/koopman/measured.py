@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretell.core import ParameterError
+from foretell.core import ForetellWarning, ParameterError
 from foretell.data import Scaler, Trajectories
-from foretell.dynamics.checks import checked_controls, checked_starts, last_rows
+from foretell.dynamics.checks import (
+    as_trajectories,
+    checked_controls,
+    checked_starts,
+    last_rows,
+)
 from foretell.dynamics.learner import Learner
 
 Array = NDArray[np.float64]
+
+
+def measured(X: Trajectories | ArrayLike, times: ArrayLike | None) -> Trajectories:
+    """Recordings to learn from; whole numbers are taken as measurements, with a warning."""
+    data = as_trajectories(X, times)
+    parts = X if isinstance(X, (list, tuple)) else [X]
+    if any(np.issubdtype(getattr(x, "dtype", float), np.integer) for x in parts):
+        warnings.warn(
+            "X has whole numbers, which are taken as measurements in floating point. If that is "
+            "meant, write X.astype(float); if they are codes of classes, leave their column out.",
+            ForetellWarning,
+            stacklevel=3,
+        )
+    return data
 
 
 class MeasuredStates(Learner):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Real
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretell.core import ForetellWarning, MissingExtraError, ParameterError, Progress, as_generator
+from foretell.core import MissingExtraError, ParameterError, Progress, as_generator
 from foretell.data import Trajectories
-from foretell.dynamics.checks import as_trajectories, positive, whole
+from foretell.dynamics.checks import positive, whole
 from foretell.dynamics.koopman.base import KoopmanModel
 from foretell.dynamics.koopman.lifts import Lift
 from foretell.dynamics.koopman.linear import clipped
+from foretell.dynamics.koopman.measured import measured
 from foretell.dynamics.koopman.windows import States, Windows
 from foretell.train.loop import OnStep, TrainRun
 
@@ -119,13 +119,7 @@ class NetworkKoopman(KoopmanModel):
         """
         began = time.monotonic()
         self._check_arguments()
-        if isinstance(X, np.ndarray) and np.issubdtype(X.dtype, np.integer):
-            warnings.warn(
-                "X has whole numbers, which are taken as measurements in floating point.",
-                ForetellWarning,
-                stacklevel=2,
-            )
-        data = as_trajectories(X, times)
+        data = measured(X, times)
         states = self._prepare(data)
         horizon = int(self.horizon)
         train, held = states.hold_back(float(self.validation), horizon)
