@@ -56,6 +56,50 @@ def test_recordings_shorter_than_the_longest_rollout():
         small(horizons=(4, 60)).fit(BOUNCES)
 
 
+def test_a_recording_shorter_than_the_shortest_rollout_is_named():
+    values = [*BOUNCES.values, BOUNCES.values[0][:2]]
+    labels = [*BOUNCES.labels, "cut off"]
+    recordings = Trajectories.from_arrays(values, [t[: len(v)] for t, v in zip(
+        [*BOUNCES.times, BOUNCES.times[0]], values, strict=True
+    )], labels=labels)  # fmt: skip
+    with pytest.raises(DataError, match=r"'cut off' has 2 samples.*\(2, 4\) needs 3.*select"):
+        small().fit(recordings)
+
+
+def test_recordings_stacked_without_groups_are_taken_apart_by_their_times():
+    stacked = np.vstack(BOUNCES.values[:2])
+    with pytest.raises(DataError, match=r"(?s)backwards: times\[40\] is 0 .*group="):
+        small().fit(stacked, np.concatenate(BOUNCES.times[:2]))
+
+
+def test_a_bad_number_is_named_with_its_row():
+    values = [v.copy() for v in BOUNCES.values]
+    values[3][7, 1] = np.nan
+    with pytest.raises(DataError, match=r"values\[3\]\[7, 1\].*nan.*mask="):
+        small().fit(values)
+
+
+def test_a_column_that_never_changes_is_named():
+    values = [np.column_stack([v, np.ones(len(v))]) for v in BOUNCES.values]
+    with pytest.raises(DataError, match=r"(?i)x2.*constant|constant.*x2"):
+        small().fit(values)
+
+
+def test_angles_in_degrees_are_refused():
+    with pytest.raises(DataError, match=r"reaches 350, beyond 2 pi.*deg2rad"):
+        small(angle_columns=["x1"]).fit(
+            [np.column_stack([v, np.linspace(0, 350, len(v))])[:, ::2] for v in BOUNCES.values]
+        )
+
+
+def test_a_quaternion_that_is_not_of_length_one_is_refused():
+    turned = np.zeros((40, 4))
+    turned[:, 0], turned[5, 0] = 1.0, 1.02
+    values = [np.column_stack([v, turned]) for v in BOUNCES.values]
+    with pytest.raises(DataError, match=r"length 1.02 in row 5 of recording 0.*norm"):
+        small(quaternion_columns=[("x2", "x3", "x4", "x5")]).fit(values)
+
+
 def test_too_few_latent_dimensions_are_pointed_out():
     with pytest.warns(ForetellWarning, match="latent_dim > 4"):
         small(latent_dim=3).fit(BOUNCES)
@@ -106,8 +150,9 @@ def test_derivatives_start_the_training_without_rollouts():
 
 
 def test_questions_before_fit_and_to_a_model_that_cannot_answer(fitted):
-    with pytest.raises(NotFittedError, match="fit"):
-        small().events([1.0, 0.0], [0.0, 1.0])
+    for ask in (small().events, small().predict):
+        with pytest.raises(NotFittedError, match="fit"):
+            ask([1.0, 0.0], [0.0, 1.0])
     with pytest.raises(ParameterError, match="one head"):
         small(decoder_heads=1).fit(BOUNCES).guards()
     with pytest.raises(ParameterError, match="pwl"):
@@ -116,6 +161,12 @@ def test_questions_before_fit_and_to_a_model_that_cannot_answer(fitted):
         fitted.predict([1.0, 0.0], [0.0, 0.1], reencode_every=0)
     with pytest.raises(DataError, match="variables"):
         fitted.score(Trajectories.from_arrays(np.random.default_rng(0).normal(size=(50, 3))))
+
+
+def test_times_before_the_start_are_refused(fitted):
+    for ask in (fitted.predict, fitted.events):
+        with pytest.raises(ParameterError, match=r"times\[1\]=-0.1 follows times\[0\]=0"):
+            ask([1.0, 0.0], [0.0, -0.1])
 
 
 def test_events_guards_and_runs_have_the_right_form(fitted):

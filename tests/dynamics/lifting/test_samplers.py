@@ -195,6 +195,29 @@ def test_bad_recordings_are_refused(paths, message) -> None:
         AnalogueTransition().fit(paths())
 
 
+def test_a_bad_number_is_named_with_recording_and_time() -> None:
+    paths = noisy_paths(12, 10)
+    for wrong in (np.nan, np.inf):
+        paths[3, 7] = wrong
+        with pytest.raises(DataError, match=rf"values\[3\]\[7, 0\].*{wrong}"):
+            AnalogueTransition().fit(paths)
+
+
+def test_a_constant_channel_of_a_field_is_named() -> None:
+    fields = np.random.default_rng(0).normal(size=(3, 20, 2, 4))
+    fields[:, :, 1] = 5.0
+    with pytest.raises(DataError, match="channel 1 is constant"):
+        AnalogueTransition().fit(fields)
+
+
+def test_extrapolation_begins_six_standard_deviations_outside() -> None:
+    model = AnalogueTransition().fit(noisy_paths(12, 10))
+    high, spread = float(model.scale_.high[0]), float(model.scale_.spread[0])
+    model.sample_next([high + 5.0 * spread], 5, 0)  # warnings are errors
+    with pytest.warns(ForetellWarning, match="more than 6 standard deviations"):
+        model.sample_next([high + 6.5 * spread], 5, 0)
+
+
 def test_bad_pairs_are_refused() -> None:
     x = np.random.default_rng(0).normal(size=(40, 2))
     hole = x.copy()

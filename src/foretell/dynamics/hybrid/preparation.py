@@ -57,7 +57,7 @@ def prepare(
     Raises
     ------
     DataError
-        No window of the longest horizon is left.
+        A recording is shorter than the shortest horizon, or no window of the longest one is left.
     """
     tau = recordings.median_interval if learner.time_scale == "auto" else float(learner.time_scale)
     spread = column_trajectories(recordings, columns)
@@ -69,6 +69,14 @@ def prepare(
             f"{tuple(learner.horizons)} needs {longest + 1}. Write horizons up to "
             f"{max(length // 2, 1)}."
         )
+    first = min(learner.horizons)
+    for label, t in zip(recordings.labels, recordings.times, strict=True):
+        if t.size < first + 1:
+            raise DataError(
+                f"recording {label!r} has {t.size} samples; the shortest of "
+                f"horizons={tuple(learner.horizons)} needs {first + 1}. Leave it out with "
+                "recordings.select([..]), or begin with a shorter horizon."
+            )
     scaled, scaler = spread.standardise()
     sequences = as_sequences(scaled, tau)
     jumps = find_jumps(sequences, learner.jump_threshold)
