@@ -2,7 +2,7 @@
 
 import { make } from "./make.js";
 
-const percent = (share) => `${Number((100 * share).toPrecision(2))} %`;
+const percent = (share) => `${Number((100 * share).toPrecision(2))}\u00a0%`;
 
 export function badge(answer, calibrate) {
   const { decision, certificate } = answer;
@@ -47,7 +47,7 @@ function explained({ decision, certificate, statements }, calibrate, tone) {
   return make("div", { className: `why ${tone}`, role: "region", ariaLabel: "Why" }, ...parts);
 }
 
-const sentence = (text, begins = true) => text ? `${begins ? text[0].toUpperCase() : text[0].toLowerCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "";
+const sentence = (text, begins = true) => (text ? `${begins ? text[0].toUpperCase() : text[0].toLowerCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "").replace(/(\d) %/g, "$1\u00a0%");
 
 function scale({ score, threshold }, tone) {
   const at = (share) => 100 * Math.max(0, Math.min(1, share));
