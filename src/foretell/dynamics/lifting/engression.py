@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from foretell.dynamics.lifting.checks import check_whole
 from foretell.dynamics.lifting.law_sampler import LawSampler
-from foretell.dynamics.lifting.network_sampler import Batches, evaluate
+from foretell.dynamics.lifting.network_sampler import Batch, evaluate
 from foretell.dynamics.lifting.networks import Design
 
 Array = NDArray[np.float64]
@@ -78,21 +78,12 @@ class EngressionTransition(LawSampler):
     def _law(self) -> Design:
         return self._design(int(self.noise_dim))
 
-    def _loss(
-        self,
-        module: nn.Module,
-        batch: Batches,
-        rows: NDArray[np.int64],
-        generator: np.random.Generator,
-    ) -> Tensor:
-        shape = 2 * len(rows), int(self.noise_dim)
-        noise = generator.standard_normal(shape, dtype=np.float32)
-        past, context = batch.past[rows], batch.context[rows]
-        both = module(torch.cat([past, past]), torch.cat([context, context]),
-                      torch.from_numpy(noise))  # fmt: skip
-        one, two = both[: len(rows)], both[len(rows) :]
-        target = batch.target[rows]
-        near = _length(one - target) + _length(two - target)
+    def _loss(self, network: nn.Module, batch: Batch, rng: np.random.Generator) -> Tensor:
+        shape = 2 * len(batch), int(self.noise_dim)
+        noise = torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
+        past, context = (torch.cat([x, x]) for x in (batch.past, batch.context))
+        one, two = network(past, context, noise).tensor_split(2)
+        near = _length(one - batch.target) + _length(two - batch.target)
         return 0.5 * (near - _length(one - two)).mean()
 
     def _next(self, past: Array, context: Array, rng: np.random.Generator, kept: Any) -> Array:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from foretell.dynamics.lifting.checks import check_whole
 from foretell.dynamics.lifting.law_sampler import LawSampler
-from foretell.dynamics.lifting.network_sampler import Batches, Floats, evaluate, squared_error
+from foretell.dynamics.lifting.network_sampler import Batch, Floats, evaluate, squared_error
 from foretell.dynamics.lifting.networks import Design
 
 Array = NDArray[np.float64]
@@ -84,20 +84,14 @@ class FlowMatchingTransition(LawSampler):
     def _law(self) -> Design:
         return self._design(2 * _WAVES, n_frames=int(self.history) + 1)
 
-    def _loss(
-        self,
-        module: nn.Module,
-        batch: Batches,
-        rows: NDArray[np.int64],
-        generator: np.random.Generator,
-    ) -> Tensor:
-        end = batch.target[rows]
-        begin = torch.from_numpy(generator.standard_normal(end.shape, dtype=np.float32))
-        t = generator.random((len(rows), 1), dtype=np.float32)
+    def _loss(self, network: nn.Module, batch: Batch, rng: np.random.Generator) -> Tensor:
+        end = batch.target
+        begin = torch.from_numpy(rng.standard_normal(end.shape, dtype=np.float32))
+        t = rng.random((len(batch), 1), dtype=np.float32)
         share = torch.from_numpy(t)
         between = (1 - share) * begin + share * end
-        frames = torch.cat([batch.past[rows], between[:, None]], dim=1)
-        found = module(frames, batch.context[rows], torch.from_numpy(_waves(t)))
+        frames = torch.cat([batch.past, between[:, None]], dim=1)
+        found = network(frames, batch.context, torch.from_numpy(_waves(t)))
         return squared_error(found, end - begin)
 
     def _next(self, past: Array, context: Array, rng: np.random.Generator, kept: Any) -> Array:

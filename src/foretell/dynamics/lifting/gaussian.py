@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from foretell.dynamics.lifting.law_sampler import LawSampler
-from foretell.dynamics.lifting.network_sampler import Batches, evaluate, no_label
+from foretell.dynamics.lifting.network_sampler import Batch, evaluate, no_label
 from foretell.dynamics.lifting.networks import Design
 
 Array = NDArray[np.float64]
@@ -46,17 +46,11 @@ class GaussianTransition(LawSampler):
     def _law(self) -> Design:
         return self._design(0, n_outputs=2)
 
-    def _loss(
-        self,
-        module: nn.Module,
-        batch: Batches,
-        rows: NDArray[np.int64],
-        generator: np.random.Generator,
-    ) -> Tensor:
+    def _loss(self, network: nn.Module, batch: Batch, rng: np.random.Generator) -> Tensor:
         n = batch.target.shape[1]
-        out = module(batch.past[rows], batch.context[rows], torch.zeros(len(rows), 0))
+        out = network(batch.past, batch.context, torch.zeros(len(batch), 0))
         mean, log_width = out[:, :n], torch.clamp(out[:, n:], _LEAST)
-        away = (batch.target[rows] - mean) * (-log_width).exp()
+        away = (batch.target - mean) * (-log_width).exp()
         loss: Tensor = (log_width + 0.5 * away**2).mean()
         return loss
 

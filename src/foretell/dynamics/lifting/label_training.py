@@ -12,14 +12,10 @@ from torch import Tensor, nn
 
 from foretell.dynamics.lifting.labels import stored_labels
 from foretell.dynamics.lifting.local_scale import fit_local_scale, local_scale
-from foretell.dynamics.lifting.network_sampler import (
-    Batches,
-    Floats,
-    NetworkSampler,
-    squared_error,
-)
+from foretell.dynamics.lifting.network_sampler import Batch, Floats, NetworkSampler, squared_error
 from foretell.dynamics.lifting.phases import Look, Phase
 from foretell.dynamics.lifting.transitions import Transitions
+from foretell.dynamics.module_task import Loss
 
 Array = NDArray[np.float64]
 
@@ -38,23 +34,15 @@ class LabelTraining(NetworkSampler):
     mean_steps: int
     interp_tol: float
 
-    def _mean_phase(self, data: Batches, judged: Batches) -> Phase:
+    def _mean_phase(self, data: Batch, judged: Batch) -> Phase:
         module = self._build(self._design(0), 0)
         self.networks_["mean"] = module
-        size, steps = int(self.batch_size), int(self.mean_steps)
-
-        def loss(_: int, generator: np.random.Generator) -> Tensor:
-            rows = data.rows(generator, size)
-            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
-            return squared_error(found, data.target[rows])
+        steps, loss = int(self.mean_steps), self._regression(module, data)
+        seen = (judged if len(judged) else data).take(slice(0, _LOOKED_AT))
 
         def look() -> Look:
-            seen = judged if len(judged) else data
-            part = slice(0, _LOOKED_AT)
             with torch.inference_mode():
-                out = module(seen.past[part], seen.context[part],
-                             torch.zeros(min(len(seen), _LOOKED_AT), 0))  # fmt: skip
-                return Look(-float(((out - seen.target[part]) ** 2).mean()))
+                return Look(-float(_plain_error(module, seen)))
 
         return Phase("mean", steps, lambda: self._task(module, loss, steps, 0), look,
                      keep_best=len(judged) > 0)  # fmt: skip
@@ -63,7 +51,7 @@ class LabelTraining(NetworkSampler):
         self, module: nn.Module, d: int, ids: NDArray[np.int64], lifted: Transitions,
         held: Transitions, place: int,
     ) -> Phase:  # fmt: skip
-        size, steps, targets = int(self.batch_size), int(self.max_steps), self._batches(lifted)
+        size, steps, targets = int(self.batch_size), int(self.max_steps), self._batch(lifted)
         table: Floats | None = None
         if len(ids) * d <= _TABLE:
             table = stored_labels(self.seed_, ids, d)
@@ -83,23 +71,19 @@ class LabelTraining(NetworkSampler):
 
         def loss(_: int, generator: np.random.Generator) -> Tensor:
             rows = targets.rows(generator, size)
-            found = module(targets.past[rows], targets.context[rows], labels(rows, generator))
-            return squared_error(found, targets.target[rows])
+            part = targets.take(rows)
+            found = module(part.past, part.context, labels(rows, generator))
+            return squared_error(found, part.target)
 
         def look() -> Look:
             generator = np.random.default_rng(self._seed(70))
             rows = np.arange(min(len(targets), _LOOKED_AT))
-            seen = targets.past[rows], targets.context[rows]
-            few = rows[:200]
+            seen, few = targets.take(rows), targets.take(rows[:200])
             fresh = generator.standard_normal((2, len(few), d), dtype=np.float32)
             with torch.inference_mode():
-                error = (
-                    (module(*seen, labels(rows, generator)) - targets.target[rows]) ** 2
-                ).mean()
-                one, two = (
-                    module(targets.past[few], targets.context[few], torch.from_numpy(f))
-                    for f in fresh
-                )
+                found = module(seen.past, seen.context, labels(rows, generator))
+                error = squared_error(found, seen.target)
+                one, two = (module(few.past, few.context, torch.from_numpy(f)) for f in fresh)
                 spread = 0.5 * float(((one - two) ** 2).mean())
             ratio = float(error) / max(variance[0], 1e-300)
             return Look(-ratio, (float(np.sqrt(spread / max(variance[0], 1e-300))),))
@@ -118,8 +102,8 @@ class LabelTraining(NetworkSampler):
     ) -> Phase:
         module = self._build(self._design(0), 60)
         self._centred = module
-        data = self._batches(fitted)
-        size, steps = int(self.batch_size), int(self.mean_steps)
+        data = self._batch(fitted)
+        steps, loss = int(self.mean_steps), self._regression(module, data)
 
         def begin() -> Any:
             self._choose(candidates, held)
@@ -132,12 +116,12 @@ class LabelTraining(NetworkSampler):
             module.load_state_dict(self.networks_["mean"].state_dict())
             return self._task(module, loss, steps, 60)
 
-        def loss(_: int, generator: np.random.Generator) -> Tensor:
-            rows = data.rows(generator, size)
-            found = module(data.past[rows], data.context[rows], torch.zeros(size, 0))
-            return squared_error(found, data.target[rows])
-
         return Phase("centre", steps, begin)
+
+    def _regression(self, module: nn.Module, data: Batch) -> Loss:
+        """The loss of a network without a label."""
+        size = int(self.batch_size)
+        return lambda _, generator: _plain_error(module, data.drawn(generator, size))
 
     def _measure_local_scale(self, held: Transitions) -> None:
         if not (self.local_scale and self.calibrate and len(held) >= _FEWEST):
@@ -174,3 +158,10 @@ class LabelTraining(NetworkSampler):
     @abstractmethod
     def _lifted(self, found: Transitions, rng: np.random.Generator, n_draws: int) -> Array:
         """The label network alone, (N, draws, n)."""
+
+
+def _plain_error(module: nn.Module, batch: Batch) -> Tensor:
+    """Squared error of a network without a label."""
+    return squared_error(
+        module(batch.past, batch.context, torch.zeros(len(batch), 0)), batch.target
+    )

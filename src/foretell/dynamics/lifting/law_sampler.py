@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from foretell.dynamics.lifting.network_sampler import Batches, NetworkSampler
+from foretell.dynamics.lifting.network_sampler import Batch, NetworkSampler
 from foretell.dynamics.lifting.networks import Design
 from foretell.dynamics.lifting.phases import Look, Phase
 from foretell.dynamics.lifting.training import Training
@@ -29,14 +28,8 @@ class LawSampler(NetworkSampler):
         """The network."""
 
     @abstractmethod
-    def _loss(
-        self,
-        module: nn.Module,
-        batch: Batches,
-        rows: NDArray[np.int64],
-        generator: np.random.Generator,
-    ) -> Tensor:
-        """What is made small, on some rows of a batch."""
+    def _loss(self, network: nn.Module, batch: Batch, rng: np.random.Generator) -> Tensor:
+        """What is made small."""
 
     def _networks(self) -> dict[str, Design]:
         return {self.network: self._law()}
@@ -46,20 +39,17 @@ class LawSampler(NetworkSampler):
         if design.label_dim:
             self.label_dim_ = design.label_dim
         module, steps = self._build(design, 0), int(self.max_steps)
-        data, size = self._batches(fitted), int(self.batch_size)
-        judged = self._batches(held) if len(held) else data
+        data, size = self._batch(fitted), int(self.batch_size)
+        judged = (self._batch(held) if len(held) else data).take(slice(0, self.looked_at))
 
         def look() -> Look:
-            rows = np.arange(min(len(judged), self.looked_at))
             generator = np.random.default_rng(self._seed(50))
             with torch.no_grad():
-                values = [
-                    float(self._loss(module, judged, rows, generator)) for _ in range(self.looks)
-                ]
+                values = [float(self._loss(module, judged, generator)) for _ in range(self.looks)]
             return Look(-float(np.mean(values)))
 
         def loss(_: int, generator: np.random.Generator) -> Tensor:
-            return self._loss(module, data, data.rows(generator, size), generator)
+            return self._loss(module, data.drawn(generator, size), generator)
 
         phase = Phase(self.network, steps, lambda: self._task(module, loss, steps, 0), look,
                       keep_best=bool(len(held)))  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ _ROWS = 8192  # rows evaluated at a time
 _AUTO = {"mlp": (128, 3), "conv1d": (32, 4), "unet": (32, 3)}
 
 
-class Batches:
+@dataclass
+class Batch:
     """Transitions as tensors, in the units of a network.
 
     Attributes
@@ -39,17 +41,24 @@ class Batches:
     target : tensor (N, n)
     """
 
-    def __init__(self, past: Array, context: Array, target: Array) -> None:
-        self.past, self.context, self.target = (
-            torch.from_numpy(a.astype(np.float32)) for a in (past, context, target)
-        )
+    past: Tensor
+    context: Tensor
+    target: Tensor
 
     def __len__(self) -> int:
         return len(self.target)
 
+    def take(self, rows: slice | NDArray[np.int64]) -> Batch:
+        """Some of the transitions."""
+        return Batch(self.past[rows], self.context[rows], self.target[rows])
+
     def rows(self, generator: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Rows of a batch."""
+        """Rows drawn for an update."""
         return generator.integers(len(self), size=size)
+
+    def drawn(self, generator: np.random.Generator, size: int) -> Batch:
+        """Transitions drawn for an update."""
+        return self.take(self.rows(generator, size))
 
 
 def evaluate(module: nn.Module, past: Array, context: Array, label: Floats) -> Array:
@@ -190,13 +199,10 @@ class NetworkSampler(TransitionLearner):
             weight_decay=float(self.weight_decay), seed=self._seed(100 + place),
         )  # fmt: skip
 
-    def _batches(self, found: Transitions) -> Batches:
-        scale = self.scale_
-        return Batches(
-            scale.seen(found.past),
-            scale.context(found.inputs, found.interval),
-            self._targets(found),
-        )
+    def _batch(self, found: Transitions) -> Batch:
+        context = self.scale_.context(found.inputs, found.interval)
+        arrays = self.scale_.seen(found.past), context, self._targets(found)
+        return Batch(*(torch.from_numpy(a.astype(np.float32)) for a in arrays))
 
     def _run_phases(self, phases: Sequence[Phase], training: Training) -> PhasedTask:
         task = PhasedTask(phases)

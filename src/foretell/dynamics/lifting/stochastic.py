@@ -201,7 +201,7 @@ class StochasticLifting(LabelTraining):
     def _learn(self, fitted: Transitions, held: Transitions, training: Training) -> None:
         dims = self._dimensions(len(fitted))
         self.label_dim_ = dims[-1]
-        data, judged = self._batches(fitted), self._batches(held)
+        data, judged = self._batch(fitted), self._batch(held)
         lifted = fitted.take(self._labelled(len(fitted)))
         ids = lifted.ids.copy()
         if self.label_scope == "trajectory":
