@@ -54,6 +54,23 @@ def test_verdict(fitted: Fitted, change: dict[str, object], grade: str, words: s
     assert words in verdict.sentence
 
 
+def test_whole_recordings_that_fill_their_states_thinly_are_judged_by_forecasts(
+    fitted: Fitted,
+) -> None:
+    held = replace(fitted[0].held_out, episodes=True, divergence=16.0, divergence_floor=15.0)
+    own = held.forecast
+    ahead = replace(own, model_error=0.1 * own.persistence_error, valid_time=2.0)
+    ahead.model_error[1:] = 0.5 * own.persistence_error[1:]
+    verdict = judge(replace(held, forecast=ahead))
+    assert verdict.grade == "fair"
+    assert verdict.sentence.startswith("Its forecasts beat keeping the last value at 100")
+    assert "differ too much among themselves" in verdict.sentence
+    behind = replace(own, persistence_error=0 * own.lead, valid_time=0.1)
+    verdict = judge(replace(held, forecast=behind))
+    assert verdict.grade == "unclear"
+    assert "More recordings" in verdict.sentence
+
+
 def test_a_state_that_is_not_whole_is_named_with_a_remedy(fitted: Fitted) -> None:
     study = fitted[0]
     own = study.held_out.forecast

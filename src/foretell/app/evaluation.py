@@ -114,6 +114,7 @@ def evaluate(
         spectra=spectra,
         driven_error=_driven_error(test, free, scale, run_up) if driven else None,
         run_up=run_up,
+        episodes=episodes,
         forecast=forecast,
         trust=trust,
         ensembles=ensembles(model, test, scale),

@@ -19,6 +19,7 @@ _GOOD_HELLINGER, _FAIR_HELLINGER = 0.15, 0.35
 _GOOD_DRIVEN, _FAIR_DRIVEN = 0.2, 0.5
 _BLIND_DIVERGENCE, _BLIND_HELLINGER = 2.0, 0.5  # floors above which the comparison tells nothing
 _LEAST_WIDTH, _MOST_WIDTH = 0.5, 2.0  # of ensembles, over their error, for a good model
+_USEFUL = 0.8  # share of the lead times
 _DRIFT = 1.5  # standard deviations between the means of the two parts
 
 
@@ -79,6 +80,8 @@ def _left_alone(held: HeldOut) -> Verdict:
     rhythm = _grade(held.hellinger - held.hellinger_floor, _GOOD_HELLINGER, _FAIR_HELLINGER)
     grade = max(shape, rhythm, key=("good", "fair", "poor").index)
     if _blind(held) and held.divergence < 2 * held.divergence_floor + _FAIR_DIVERGENCE:
+        if held.episodes:
+            return _by_forecasts(held)
         return Verdict(
             "unclear",
             "This recording cannot show whether the model is good: the part that was set aside "
@@ -105,6 +108,26 @@ def _left_alone(held: HeldOut) -> Verdict:
             "its states in other proportions."
         )
     return Verdict(grade, said)
+
+
+def _by_forecasts(held: HeldOut) -> Verdict:
+    """Recordings that fill their states too thinly: what can be judged are the forecasts."""
+    blind = (
+        "Whether long runs fill the states in the right proportions cannot be told: the recordings "
+        "differ too much among themselves."
+    )
+    if not (held.forecast.valid_time > 0 and held.forecast.useful >= _USEFUL):
+        return Verdict(
+            "unclear",
+            f"{blind} Its forecasts do no better than keeping the last value. More recordings "
+            "would show whether the model is good.",
+        )
+    share = f"{100 * held.forecast.useful:.0f}\u00a0%"
+    return Verdict(
+        "fair",
+        f"Its forecasts beat keeping the last value at {share} of the lead times, from starts that "
+        f"it has not seen. {blind}",
+    )
 
 
 def _blind(held: HeldOut) -> bool:

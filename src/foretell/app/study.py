@@ -253,7 +253,9 @@ class HeldOut:
     run_up : int
         With inputs: first samples of the free run that the error leaves out.
     trust : TrustHorizon or None
-        How far ahead accepted forecasts keep a level; None with inputs.
+        How far ahead accepted forecasts keep a level.
+    episodes : bool
+        Whether the held-out recordings are whole ones.
     ensembles : Ensembles or None
         Many runs from each of several starts; None for a model without chance.
     """
@@ -272,6 +274,7 @@ class HeldOut:
     state: Literal["moving", "settles", "escapes"]
     driven_error: float | None = None
     run_up: int = 0
+    episodes: bool = False
     trust: TrustHorizon | None = None
     ensembles: Ensembles | None = None
 
