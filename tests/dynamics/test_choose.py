@@ -84,6 +84,22 @@ def test_noise_of_the_right_size_beats_no_noise(seed: int) -> None:
     assert chosen.evidence.has_scatter
 
 
+def test_where_one_step_has_two_peaks_another_sampler_than_lifting_is_taken() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from foretell.dynamics.lifting import AnalogueTransition, StochasticLifting
+
+    rng, x = np.random.default_rng(0), np.zeros((700, 1))
+    for t in range(699):
+        x[t + 1] = 0.3 * x[t] + rng.choice([-1.0, 1.0]) + 0.1 * rng.normal()
+    small = {"label_dim": 16, "width": 32, "max_steps": 300, "mean_steps": 100, "lr": 3e-3}
+    chosen = choose(
+        Trajectories.from_arrays(x),
+        {"lifting": StochasticLifting(**small, random_state=0), "analogue": AnalogueTransition()},
+    )
+    assert chosen.name == "analogue"
+    assert not chosen.tried[0].as_good
+
+
 def test_a_run_that_ends_early_or_escapes_counts_as_far_away() -> None:
     def short(x0: Any, times: Any, controls: Any, rng: Any) -> Any:
         return turn(1.0)(x0, times, controls, rng)[:5]

@@ -243,7 +243,8 @@ def test_flat_residuals_are_named() -> None:
     x = rng.uniform(-1, 1, (400, 2))
     noise = np.column_stack([rng.choice([-1.0, 1.0], 400), rng.normal(size=400)])
     model = StochasticLifting(**{**SMALL, "mean_steps": 100, "lr": 1e-2})
-    model.fit_transitions(x, 0.5 * x + 0.3 * noise, np.arange(400))
+    with pytest.warns(ForetellWarning, match="x0 is flat or has two peaks.*AnalogueTransition"):
+        model.fit_transitions(x, 0.5 * x + 0.3 * noise, np.arange(400))
     assert model.flat_residuals_ == ("x0",)
 
 

@@ -267,6 +267,14 @@ class StochasticLifting(LabelTraining):
                                   self._n_channels(self.shape_))  # fmt: skip
             names = self.names_ if flat.size == len(self.names_) else map(str, range(flat.size))
             self.flat_residuals_ = tuple(n for n, f in zip(names, flat, strict=True) if f)
+        if self.flat_residuals_:
+            warnings.warn(
+                f"one step of {', '.join(self.flat_residuals_)} is flat or has two peaks, and "
+                "lifting fills the gap between peaks. AnalogueTransition and "
+                "FlowMatchingTransition keep them; compare_samplers tells which is best.",
+                ForetellWarning,
+                stacklevel=6,
+            )
         raw = self._raw_temperature
         if self.calibrate and not np.array_equal(raw, self.temperature_):
             worst = float(raw[np.abs(np.log(raw)).argmax()])
