@@ -9,6 +9,7 @@ from foretell.data.hybrid_systems import ball, torus
 from foretell.dynamics.hybrid.columns import column_trajectories, read_columns
 from foretell.dynamics.hybrid.guards import read_guards
 from foretell.dynamics.hybrid.preparation import as_sequences
+from foretell.dynamics.hybrid.seams import LatentRank, latent_rank, seam_pairs
 from foretell.dynamics.hybrid.topology import betti_numbers, loop_rank
 from foretell.dynamics.hybrid.windows import find_jumps
 from foretell.dynamics.sequences import Sequences
@@ -180,6 +181,25 @@ def test_guards_and_resets_are_read_off_points():
     assert one.normal == pytest.approx([1.0, 0.0], abs=0.01)
     assert two.normal == pytest.approx([0.0, 1.0], abs=0.01)
     assert two.reset_offset[1] + two.reset_matrix[1, 1] == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_collapsed_encoder_is_noticed():
+    """All coordinates equal have variance, which a hinge on it accepts, and one direction."""
+    sequences = sequences_of(ball(5, 40, random_state=0).trajectories)
+    pairs = seam_pairs(sequences, find_jumps(sequences).flags)
+
+    class Encoder:
+        def __init__(self, matrix):
+            self.encode = lambda x: x @ np.asarray(matrix)
+
+    whole = latent_rank(Encoder([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]]), sequences, pairs, 2)
+    assert not whole.collapsed
+    assert whole.inverse_lipschitz > 0.9
+    flat = latent_rank(Encoder([[1.0, 1.0, 1.0], [0.5, 0.5, 0.5]]), sequences, pairs, 2)
+    assert flat.collapsed
+    assert flat.inverse_lipschitz < 0.05
+    assert flat.singular_values[0] > 1.0
+    assert LatentRank.from_dict(flat.to_dict()) == flat
 
 
 def test_the_rank_of_loops_follows_one_rule():
