@@ -42,6 +42,21 @@ def test_a_state_goes_on_to_the_same_bits() -> None:
     assert again.state_digest() == whole.state_digest()
 
 
+def test_a_module_whose_gradients_are_elsewhere_has_the_same_bits(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """As on an accelerator: gradients are copied to where they are added up, and back."""
+    here = run(6)
+    monkeypatch.setattr("foretell.train.stacked.module._on_host", lambda device: False)
+    apart = run(6)
+    assert apart._task.host.data_ptr() != apart._task.flat.data_ptr()
+    assert apart.state_digest() == here.state_digest()
+
+
+def test_parameters_on_two_devices_are_refused() -> None:
+    mixed = torch.nn.ModuleList([torch.nn.Linear(1, 1), torch.nn.Linear(1, 1, device="meta")])
+    with pytest.raises(ParameterError, match="on cpu, meta; needed is one device"):
+        MaskedDataParallel(mixed, torch.optim.SGD(mixed.parameters(), lr=0.1), units=2)
+
+
 def test_rows_cover_an_epoch_once() -> None:
     seen: list[int] = []
     model, optimizer = build()

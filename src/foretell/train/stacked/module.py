@@ -90,8 +90,9 @@ class MaskedDataParallel:
     Parameters
     ----------
     model : torch.nn.Module
-        Its parameters, on the CPU, all of one floating-point type. Its loss must be a pure function
-        of parameters and unit: no batch normalisation, no buffers that change.
+        Its parameters, on one device and of one floating-point type. Its loss must be a pure
+        function of parameters and unit: no batch normalisation, no buffers that change, no kernels
+        whose sums depend on chance. Gradients are rounded and added up on the CPU.
     optimizer : torch.optim.Optimizer
         Of the parameters of the model.
     schedules : sequence
@@ -217,8 +218,10 @@ class _ModuleTask:
         self.names = [n for n, _ in named]
         _check_parameters(self.own, optimizer)
         self.starts = np.cumsum([0, *(p.numel() for p in self.own)]).tolist()
-        self.flat = torch.zeros(self.starts[-1], dtype=self.own[0].dtype)
-        self.gradient_room = self.flat.numpy()  # where the loop may put the mean gradient
+        size, kind, device = self.starts[-1], self.own[0].dtype, self.own[0].device
+        self.flat = torch.zeros(size, dtype=kind, device=device)
+        self.host = self.flat if _on_host(device) else torch.zeros(size, dtype=kind)
+        self.gradient_room = self.host.numpy()  # where the loop may put the mean gradient
         self._attach()
 
     @staticmethod
@@ -233,7 +236,7 @@ class _ModuleTask:
         """All parameters, flat."""
         with torch.no_grad():
             return cast(
-                "NDArray[np.floating]", torch.cat([p.reshape(-1) for p in self.own]).numpy()
+                "NDArray[np.floating]", torch.cat([p.reshape(-1) for p in self.own]).cpu().numpy()
             )
 
     def n_shards(self, step: int) -> int:
@@ -267,12 +270,16 @@ class _ModuleTask:
                 "the gradients of the module were replaced while the loss was computed. Leave "
                 "zero_grad(), backward() and optimizer.step() out: step() does them."
             )
+        if self.host is not self.flat:
+            self.host.copy_(self.flat)
         return Gradient(float(value.detach()), self.gradient_room)
 
     def apply(self, step: int, gradient: NDArray[np.floating]) -> None:
         """One step of the optimiser."""
         if gradient is not self.gradient_room:
-            self.flat.copy_(torch.from_numpy(gradient))
+            self.host.copy_(torch.from_numpy(gradient))
+        if self.host is not self.flat:
+            self.flat.copy_(self.host)
         if self.clip is not None:
             length = float(torch.linalg.vector_norm(self.flat.double()))
             if length > self.clip:
@@ -334,9 +341,11 @@ def _check_parameters(own: list[nn.Parameter], optimizer: torch.optim.Optimizer)
             f"the parameters are of {', '.join(kinds)}; needed is float32 or float64, one for all. "
             "Call model.float()."
         )
-    if any(p.device.type != "cpu" for p in own):
+    devices = sorted({str(p.device) for p in own})
+    if len(devices) > 1:
         raise ParameterError(
-            "the parameters are not on the CPU, where sums are exact here. Call model.cpu()."
+            f"the parameters are on {', '.join(devices)}; needed is one device for all. Call "
+            f"model.to({devices[0]!r})."
         )
     known = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not known <= {id(p) for p in own}:
@@ -344,6 +353,11 @@ def _check_parameters(own: list[nn.Parameter], optimizer: torch.optim.Optimizer)
             "the optimiser has parameters that are not the module's. Make it from "
             "model.parameters()."
         )
+
+
+def _on_host(device: torch.device) -> bool:
+    """Whether gradients are where they are added up."""
+    return device.type == "cpu"
 
 
 def _refuse_batch_norm(model: nn.Module) -> None:

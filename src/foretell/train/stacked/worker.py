@@ -335,7 +335,10 @@ def _step(worker: Worker) -> int:
 
 
 def _vectors(torch: Any) -> str:
-    return str(torch.backends.cpu.get_cpu_capability()) if torch is not None else ""
+    if torch is None:
+        return ""
+    found = str(torch.backends.cpu.get_cpu_capability())
+    return f"{found}, {torch.cuda.get_device_name()}" if torch.cuda.is_initialized() else found
 
 
 def _hash(value: Any) -> str:
