@@ -1,5 +1,7 @@
 """The program as a layer, and W as a function of the encoder: derivatives against differences."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -51,9 +53,28 @@ def test_a_batch_is_solved_one_by_one() -> None:
     assert all(torch.isfinite(x.grad).all() for x in given)
 
 
+@pytest.mark.peer
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_solution_and_gradient_as_qpth(seed: int) -> None:
+    pytest.importorskip("qpth", reason="qpth is not installed")
+    found = []
+    for backend in ("active_set", "qpth"):
+        G, q, M, c, delta = program(seed)
+        w = ElasticQPLayer(backend)(G, q, M, c, delta, mu=20.0)
+        weights = torch.arange(1.0, 7.0, dtype=torch.float64)
+        found.append((w.detach(), *torch.autograd.grad((weights * w).sum(), (q, M, c, delta))))
+    (ours, *slopes), (theirs, *their_slopes) = found
+    assert (ours - theirs).abs().max() < 1e-8
+    for one, two in zip(slopes, their_slopes, strict=True):
+        assert torch.allclose(one, two, rtol=1e-4, atol=1e-5)
+
+
 def test_unknown_backends_are_refused() -> None:
     with pytest.raises(ParameterError, match="active_set"):
         ElasticQPLayer("magic")
+    if find_spec("qpth") is None:
+        with pytest.raises(ParameterError, match="pip install qpth"):
+            ElasticQPLayer("qpth")(*program(0))
 
 
 def windows(seed: int, bilinear: bool):
