@@ -294,8 +294,16 @@ def test_unlabelled_scores_of_another_law_are_warned_about_and_advice_is_about_t
     assert rule.threshold_ is None
     assert rule.certificate_.needed_n is None
     said = str(rule.certificate_)
-    assert "accepts 20 or more of the 400 unlabelled cases is about 0.3" in said
-    assert "would be enough, if" not in said
+    assert "violated: the 400 unlabelled scores are distributed differently" in said
+    assert "calibrate on labelled cases like them" in said
+    for contradiction in ("of this kind", "would be enough, if", "better score or model"):
+        assert contradiction not in said
+    with pytest.warns(ForetellWarning, match="distributed differently"):
+        accepting = SelectiveThreshold(alpha=0.3).fit(u, e, unlabeled_scores=u[:400] / 10)
+    assert accepting.n_accepted_ == 400
+    assert "The statement does not cover these cases" in str(accepting.certificate_)
+    same = quiet(u, np.arange(500) % 2, u[:400], alpha=0.1)
+    assert "accepts 20 or more of the 400 unlabelled cases is about 0.4" in str(same.certificate_)
     with pytest.raises(DataError, match=r"400 unlabeled_scores look like .* turned around"):
         SelectiveThreshold(alpha=0.1).fit(u**3, e, unlabeled_scores=1 - u[:400] ** 3)
 

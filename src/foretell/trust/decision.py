@@ -39,7 +39,8 @@ class Certificate:
         False when no threshold could be certified, so that everything is withheld.
     needed_n : int or None
         Where infeasible: the number of calibration cases that would be enough, judged by the
-        present sample; None if no number is, because the error is too high at every threshold.
+        present sample; None if no number is, because the error is too high at every threshold, or
+        if that cannot be told, because the unlabelled cases are not like the calibration cases.
     remarks : tuple of str
         Further facts, for instance what holds for later cases.
 

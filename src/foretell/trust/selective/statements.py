@@ -9,6 +9,7 @@ from foretell.trust.bounds import Guarantee, pool_inflation, selection_inflation
 from foretell.trust.decision import Certificate
 from foretell.trust.selective.enough import advice, cases_needed, level_of_one_test
 from foretell.trust.selective.feasible import Choice, SortedCases
+from foretell.trust.selective.identity import ScoreShift
 
 IID = "calibration and new cases are independent draws from one law"
 EXCHANGEABLE = "calibration and new cases are exchangeable"
@@ -32,10 +33,12 @@ def certificate(
     assume_monotone: bool,
     given: bool,
     pool: NDArray[np.float64] | None,
+    shift: ScoreShift | None = None,
 ) -> Certificate:
     """The certificate of a calibrated threshold, or of the fact that there is none.
 
-    `pool` are the unlabelled scores of "fdr", sorted.
+    `pool` are the unlabelled scores of "fdr", sorted; `shift` is how they compare with those of the
+    calibration. Where they are not alike, no number of cases like the present ones is said to do.
     """
     a, loss = f"{alpha:.12g}", "wrong" if cases.binary else "lost (mean loss)"
     statement, assumptions, remarks = _words(
@@ -47,15 +50,22 @@ def certificate(
         "marginal": " and count as not wrong.",
     }.get(guarantee, "; a run that accepts nothing counts as a share of 0.")
     needed = None
+    shifted = shift is not None and shift.shifted
     if choice is None:
         level = level_of_one_test(
             cases.n, alpha, delta, k0, assume_monotone=assume_monotone, given=given
         )
-        needed = cases_needed(guarantee, cases, alpha, delta, k0, level=level, pool=pool)
+        if not shifted:
+            needed = cases_needed(guarantee, cases, alpha, delta, k0, level=level, pool=pool)
         statement = (
             f"No threshold could be certified from {cases.n} cases, so everything is withheld."
         )
-        remarks = (advice(needed, cases, alpha, k0, pool), *_ELSEWHERE.get(guarantee, ()))
+        remarks = (
+            *(() if shifted else (advice(needed, cases, alpha, k0, pool),)),
+            *_ELSEWHERE.get(guarantee, ()),
+        )
+    if shift is not None and shifted:
+        remarks = (_not_alike(shift, feasible=choice is not None), *remarks)
     return Certificate(
         kind=guarantee,
         statement=statement,
@@ -136,6 +146,19 @@ def _words(
             if k0 >= WIDE
             else ()
         ),
+    )
+
+
+def _not_alike(shift: ScoreShift, *, feasible: bool) -> str:
+    return (
+        f"An assumption is violated: the {shift.n} unlabelled scores are distributed differently "
+        f"from those of the calibration (distance {shift.distance:.2f}). "
+        + (
+            "The statement does not cover these cases: calibrate on labelled cases like them."
+            if feasible
+            else "How many cases would be enough for them cannot be told from the present ones: "
+            "calibrate on labelled cases like them."
+        )
     )
 
 

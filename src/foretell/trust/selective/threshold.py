@@ -163,8 +163,8 @@ class SelectiveThreshold(Estimator):
         self.guarantee_, self.floor_, self.n_calibration_ = guarantee, k0, cases.n
         self.wrong_scores_ = cases.u[cases.loss > 0]
         self.profile_ = ScoreProfile.of(cases.u)
-        if pool is not None:
-            shift = self.profile_.tally().update(pool).result()
+        shift = None if pool is None else self.profile_.tally().update(pool).result()
+        if shift is not None:
             rules.judge_shift(shift, self.identity_, "unlabeled_scores")
         self.calibration_hash_ = checks.fingerprint(raw)
         choice = self._choose(guarantee, cases, pool, k0)
@@ -179,6 +179,7 @@ class SelectiveThreshold(Estimator):
             assume_monotone=self.assume_monotone,
             given=self.test_at is not None,
             pool=pool,
+            shift=shift,
         )
         return self
 
