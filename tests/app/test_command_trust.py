@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +284,42 @@ def test_a_rule_of_no_version_is_for_tables_of_none(here: Path) -> None:
     code, _, told = call("apply", "plain.json", "new.csv", *VERSION, "--out", "e.csv")
     assert code == 1
     assert "calibrated on a score of no version; the scores given have version '2'" in told
+
+
+def test_a_rule_for_a_fingerprint_wants_it_stated(here: Path) -> None:
+    said = (*VERSION, "--fingerprint", "abc")
+    words = ("calibrate", "scores.csv", "--alpha", 0.1, "--out", "sealed.json")
+    assert call(*words, *said)[0] == 0
+    assert SelectiveThreshold.load("sealed.json").identity_.fingerprint == "abc"
+    for words in (
+        ("apply", "sealed.json", "new.csv"),
+        ("report", "sealed.json", "shifted.csv"),
+        ("report", "sealed.json", "scores.csv", "new.csv"),
+    ):
+        code, _, told = call(*words, *VERSION, "--out", "d.csv")
+        assert code == 1
+        assert f"nothing says which one {words[-1]} was scored with" in told
+        assert "add: --fingerprint abc" in told
+        code, _, told = call(*words, *VERSION, "--out", "d.csv", "--fingerprint", "xyz")
+        assert code == 1
+        assert "calibrated on a score of fingerprint 'abc'" in told
+        assert call(*words, *said, "--out", f"{words[0]}-{words[-1]}")[0] == 0
+    assert not (here / "d.csv").exists()
+    assert call("report", "sealed.json", "scores.csv", "--out", "own.html")[0] == 0
+    code, _, told = call("apply", "rule.json", "new.csv", *said, "--out", "e.csv")
+    assert code == 1
+    assert "a score of no fingerprint" in told
+    words = ("calibrate", "scores.csv", "new.csv", "--alpha", 0.1, "--out", "both.json")
+    assert call(*words, *said)[0] == 0
+
+
+def test_the_command_on_a_report_writes_it_again(here: Path) -> None:
+    call("report", "rule.json", "scores.csv", "new.csv", *VERSION, "--out", "my rule.html")
+    html = unescape((here / "my rule.html").read_text())
+    command = html.partition("foretell trust report ")[2].partition("<")[0]
+    (here / "my rule.html").unlink()
+    assert call("report", *shlex.split(command))[0] == 0
+    assert (here / "my rule.html").exists()
 
 
 def test_columns_of_several_versions_are_told_apart(here: Path) -> None:

@@ -418,6 +418,16 @@ def test_another_score_is_refused_with_the_fix(other, message):
         rule.predict([0.1], score=other)
 
 
+def test_a_fingerprint_is_asked_for():
+    score = ScoreIdentity("entropy", "2", fingerprint="abc")
+    rule = quiet(*sample(), alpha=0.1, score=score)
+    assert rule.predict([0.1], score=score).all()
+    with pytest.raises(ParameterError, match=r"do not say theirs.*give ScoreIdentity\(.*'abc'\)"):
+        rule.predict([0.1], score="entropy@2")
+    with pytest.raises(ParameterError, match=r"fingerprint 'abc'.*fingerprint 'x'"):
+        rule.predict([0.1], score=ScoreIdentity("entropy", "2", fingerprint="x"))
+
+
 def test_changed_newer_and_foreign_files_are_refused(tmp_path):
     content = quiet(*sample(), alpha=0.1).to_dict()
     for change, message in (

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,6 +39,7 @@ class CalibrationRequest:
     score: str | None = None
     errors: str | None = None
     direction: str = "lower_is_surer"
+    fingerprint: str | None = None
 
 
 def run(request: CalibrationRequest, *, as_json: bool = False) -> SelectiveThreshold:
@@ -87,14 +88,23 @@ def refuse_existing(out: Path) -> None:
         )
 
 
-def refuse_unversioned(identity: ScoreIdentity, source: str) -> None:
-    """Refuse a table that does not say its version, where the rule is for one."""
-    name, version = identity.name, identity.version
-    if version:
+def refuse_unstated(
+    identity: ScoreIdentity, source: str, *, version: str, fingerprint: str | None
+) -> None:
+    """Refuse a table that does not say its version or fingerprint, where the rule is for one."""
+    name = identity.name
+    if identity.fingerprint and not fingerprint:
         raise DataError(
-            f"The rule is for version {version!r} of {name!r}, and {source} does not say which "
+            f"The rule is for the fingerprint {identity.fingerprint!r} of {name!r}, and nothing "
+            f"says which one {source} was scored with. A threshold does not carry over to another "
+            f"model or other code. If it is that one, add: --fingerprint {identity.fingerprint}"
+        )
+    mine = identity.version
+    if mine and not version:
+        raise DataError(
+            f"The rule is for version {mine!r} of {name!r}, and {source} does not say which "
             "version it holds. A threshold does not carry over to another one. If it is that "
-            f"version, add: --score {name}@{version}, or give the column that title"
+            f"version, add: --score {name}@{mine}, or give the column that title"
         )
 
 
@@ -191,7 +201,10 @@ def heard() -> Iterator[list[str]]:
 
 def _identity(request: CalibrationRequest, table: ScoreTable) -> ScoreIdentity:
     identity = ScoreIdentity(
-        table.name, table.version_of(request.score), cast("Direction", request.direction)
+        table.name,
+        table.version_of(request.score),
+        cast("Direction", request.direction),
+        request.fingerprint or "",
     )
     identity.check()
     return identity
@@ -202,7 +215,6 @@ def _others(request: CalibrationRequest, identity: ScoreIdentity) -> ScoreTable:
     written = f"{identity.name}@{identity.version}" if identity.version else identity.name
     table = ScoreTable(request.unlabeled_scores, score=written)
     version = table.version_of(request.score)
-    if not version:
-        refuse_unversioned(identity, table.source)
-    identity.refuse_other(ScoreIdentity(table.name, version, identity.direction))
+    refuse_unstated(identity, table.source, version=version, fingerprint=request.fingerprint)
+    identity.refuse_other(replace(identity, name=table.name, version=version))
     return table

@@ -12,7 +12,7 @@ import json
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from foretell.app.command_trust import (
     SURER,
     certificate_lines,
     refuse_existing,
-    refuse_unversioned,
+    refuse_unstated,
 )
 from foretell.app.command_trust_table import ScoreTable
 from foretell.app.words import number
@@ -56,12 +56,18 @@ class Applied:
 
 
 def run(
-    rule_path: Path, file: Path, out: Path, *, score: str | None = None, as_json: bool = False
+    rule_path: Path,
+    file: Path,
+    out: Path,
+    *,
+    score: str | None = None,
+    fingerprint: str | None = None,
+    as_json: bool = False,
 ) -> Applied:
     """Write the decisions and say what they rest on."""
     refuse_existing(out)
     rule = SelectiveThreshold.load(rule_path)
-    table = matching_table(rule, rule_path, file, score)
+    table = matching_table(rule, rule_path, file, score, fingerprint)
     if COLUMN in table.layout.titles:
         raise DataError(
             f"{table.source} already has a column {COLUMN!r}. Rename it, so that the decisions "
@@ -92,18 +98,19 @@ def matching_table(
     rule_path: Path,
     file: Path,
     score: str | None,
+    fingerprint: str | None,
     *,
     errors: str | None = None,
     labelled: bool = False,
-    unversioned: bool = False,
+    unstated: bool = False,
 ) -> ScoreTable:
     """The table with the very score that the rule is for, or an error that says why not.
 
-    Its version is what `score` or the title of the column says. Where neither says one, a rule for
-    a version is refused, unless `unversioned`.
+    Its version is what `score` or the title of the column says, its fingerprint what `fingerprint`
+    says. Where they say none, a rule for a version or a fingerprint is refused, unless `unstated`.
     """
     mine = rule.identity_
-    said = ScoreIdentity.parse(score or mine.name, mine.direction, mine.fingerprint)
+    said = ScoreIdentity.parse(score or mine.name, mine.direction)
     if said.name != mine.name:
         mine.refuse_other(said)
     try:
@@ -122,10 +129,14 @@ def matching_table(
             "carry over to another score; if a column holds that very score, give it its name."
         ) from error
     version = table.version_of(score)
-    if version or not mine.version:
-        mine.refuse_other(ScoreIdentity(mine.name, version, mine.direction, mine.fingerprint))
-    elif not unversioned:
-        refuse_unversioned(mine, table.source)
+    if not unstated:
+        refuse_unstated(mine, table.source, version=version, fingerprint=fingerprint)
+    stated = replace(
+        mine,
+        version=version if version or not unstated else mine.version,
+        fingerprint=fingerprint or ("" if not unstated else mine.fingerprint),
+    )
+    mine.refuse_other(stated)
     return table
 
 

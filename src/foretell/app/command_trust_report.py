@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version
@@ -17,7 +18,7 @@ from foretell.app.command_trust import (
     heard,
     refuse_existing,
     refuse_inverse,
-    refuse_unversioned,
+    refuse_unstated,
     repeats,
 )
 from foretell.app.command_trust_apply import (
@@ -34,7 +35,7 @@ from foretell.trust.selective import (
     SelectiveThreshold,
     risk_coverage_curve,
 )
-from foretell.trust.selective.checks import fingerprint
+from foretell.trust.selective.checks import fingerprint as hash_of
 
 Array = NDArray[np.float64]
 
@@ -87,13 +88,16 @@ def run(
     new: Path | None = None,
     errors: str | None = None,
     score: str | None = None,
+    fingerprint: str | None = None,
     as_json: bool = False,
 ) -> RuleStudy:
     """Compare the guarantees on the labelled cases, and write the page."""
     from foretell.app.report.trust_page import render_rule
 
     refuse_existing(out)
-    study = examine(rule_path, scores, new=new, errors=errors, score=score, out=out)
+    study = examine(
+        rule_path, scores, new=new, errors=errors, score=score, fingerprint=fingerprint, out=out
+    )
     write_text_atomic(out, render_rule(study))
     for warning in (*study.warnings, *violations(study)):
         typer.echo(f"Warning: {warning}", err=True)
@@ -111,30 +115,35 @@ def examine(
     new: Path | None,
     errors: str | None,
     score: str | None,
+    fingerprint: str | None,
     out: Path,
 ) -> RuleStudy:
     """Read the files and find everything that the page shows."""
     rule = SelectiveThreshold.load(rule_path)
     mine = rule.identity_
     table = matching_table(
-        rule, rule_path, scores, score, errors=errors, labelled=True, unversioned=True
+        rule, rule_path, scores, score, fingerprint, errors=errors, labelled=True, unstated=True
     )
     cases = table.all_labelled()
     own = cases.scores.size == rule.n_calibration_
-    own = own and fingerprint(cases.scores) == rule.calibration_hash_
+    own = own and hash_of(cases.scores) == rule.calibration_hash_
     with heard():
         if not own:
-            if not table.version_of(score):
-                refuse_unversioned(mine, table.source)
+            refuse_unstated(
+                mine, table.source, version=table.version_of(score), fingerprint=fingerprint
+            )
             refuse_mirrored(rule, rule.shift(cases.scores), table.source)
         refuse_inverse(cases, mine, table.source)
-        found = None if new is None else _compare(rule, rule_path, new, errors, score)
+        found = None if new is None else _compare(rule, rule_path, new, errors, score, fingerprint)
         offers = tuple(
             _offer(guarantee, rule, cases.scores, cases.errors, found, own)
             for guarantee in GUARANTEES
         )
     said = repeats(cases, table) + ([] if own else [_not_own(rule, table.source)])
-    words = [rule_path.as_posix(), scores.as_posix(), *([] if new is None else [new.as_posix()])]
+    words = [path.as_posix() for path in (rule_path, scores, new) if path is not None]
+    flags = {"--errors": errors, "--score": score, "--fingerprint": fingerprint, "--out": out}
+    for flag, value in flags.items():
+        words += [] if value is None else [flag, f"{value}"]
     return RuleStudy(
         rule=rule,
         source=table.source,
@@ -145,7 +154,7 @@ def examine(
         offers=offers,
         new=found,
         warnings=tuple(said),
-        command=f"foretell trust report {' '.join(words)} --out {out.as_posix()}",
+        command=f"foretell trust report {shlex.join(words)}",
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         version=version("foretell"),
     )
@@ -221,12 +230,19 @@ def _offer(
 
 
 def _compare(
-    rule: SelectiveThreshold, rule_path: Path, path: Path, errors: str | None, score: str | None
+    rule: SelectiveThreshold,
+    rule_path: Path,
+    path: Path,
+    errors: str | None,
+    score: str | None,
+    fingerprint: str | None,
 ) -> NewCases:
-    table = matching_table(rule, rule_path, path, score)
+    table = matching_table(rule, rule_path, path, score, fingerprint)
     sign, found = rule.identity_.sign, None
     if table.labels_there() or (errors in table.layout.titles):
-        table = matching_table(rule, rule_path, path, score, errors=errors, labelled=True)
+        table = matching_table(
+            rule, rule_path, path, score, fingerprint, errors=errors, labelled=True
+        )
         cases = table.all_labelled()
         scores, found = cases.scores, performance(rule, cases.scores, cases.errors)
     else:

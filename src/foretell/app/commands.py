@@ -256,6 +256,10 @@ def calibrate(
     direction: Annotated[
         str, typer.Option("--direction", help="lower_is_surer or higher_is_surer.")
     ] = "lower_is_surer",
+    fingerprint: Annotated[
+        str | None,
+        typer.Option("--fingerprint", help="Hash of the model or code behind the score."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Find the threshold of a score that keeps a share of wrong answers, and certify it."""
@@ -272,6 +276,7 @@ def calibrate(
             score=score,
             errors=errors,
             direction=direction,
+            fingerprint=fingerprint,
         ),
         as_json=json,
     )
@@ -287,12 +292,16 @@ def apply(
         str | None,
         typer.Option("--score", help="Which score the table holds, as name or name@version."),
     ] = None,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option("--fingerprint", help="Hash of the model or code behind the score."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Accept or withhold every case of a table, and say whether the rule covers such cases."""
     from foretell.app.command_trust_apply import run
 
-    run(rule, new, out, score=score, as_json=json)
+    run(rule, new, out, score=score, fingerprint=fingerprint, as_json=json)
 
 
 @trust_app.command()
@@ -312,12 +321,25 @@ def report(
         str | None,
         typer.Option("--score", help="What the column of the score holds, as name@version."),
     ] = None,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option("--fingerprint", help="Hash of the model or code behind the score."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Write a page about a rule: risk against coverage, every guarantee, the certificate."""
     from foretell.app.command_trust_report import run
 
-    run(rule, scores, out, new=new, errors=errors, score=score, as_json=json)
+    run(
+        rule,
+        scores,
+        out,
+        new=new,
+        errors=errors,
+        score=score,
+        fingerprint=fingerprint,
+        as_json=json,
+    )
 
 
 @find_app.command()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -103,6 +103,13 @@ class ScoreIdentity:
                 f"This rule was calibrated on version {self.version!r} of {self.name!r}, and the "
                 "scores given do not say their version. A threshold does not carry over to "
                 f"another one; if they are of that version, say {self.name + '@' + self.version!r}."
+            )
+        if replace(other, fingerprint=self.fingerprint) == self and not other.fingerprint:
+            raise ParameterError(
+                f"This rule was calibrated on {self.name!r} with the fingerprint "
+                f"{self.fingerprint!r}, and the scores given do not say theirs. A threshold does "
+                "not carry over to another model or other code; if it is the same, say so: give "
+                f"{self}."
             )
         for name in ("name", "version", "fingerprint"):
             mine, theirs = getattr(self, name), getattr(other, name)

@@ -193,7 +193,8 @@ class SelectiveThreshold(Estimator):
         scores : array of shape (m,)
         score : str or ScoreIdentity, optional
             What these scores are, a text as name or name@version; refused unless it is what the
-            rule was calibrated on. Left out, you vouch for it.
+            rule was calibrated on (a fingerprint needs a ScoreIdentity). Left out, you vouch for
+            it.
         check : bool
             Refuse scores that look turned around, and warn where they look different from those
             of the calibration, or are those of the calibration.
@@ -403,5 +404,4 @@ class SelectiveThreshold(Estimator):
         if isinstance(score, ScoreIdentity):
             score.check()
             return score
-        mine = self.identity_
-        return ScoreIdentity.parse(score, mine.direction, mine.fingerprint)
+        return ScoreIdentity.parse(score, self.identity_.direction)
