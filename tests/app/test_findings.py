@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from foretell.app.findings import caution, describe, judge
 from foretell.app.folder import FitFolder
 from foretell.app.planning import EFFORTS, irregularity, make_plan
+from foretell.app.report import render
 from foretell.app.spectrum import power_spectrum
 from foretell.app.study import Analysis, Study
 from foretell.core.errors import DataError, ParameterError
@@ -274,3 +276,36 @@ def test_a_flat_run_has_no_frequency() -> None:
     data = Trajectories.from_arrays(np.sin(np.arange(500.0)))
     flat = replace(data, values=(np.full((500, 1), 3.0),))
     assert power_spectrum(flat).peak == 0.0
+
+
+def test_a_process_that_only_forgets_is_rarely_given_a_rhythm() -> None:
+    """Two looks at one in a hundred each; more than 13 of 300 happens once in a thousand."""
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for k in range(300):
+        memory, n = (0.0, 0.5, 0.9, 0.97)[k % 4], (300, 1000, 2000)[k % 3]
+        x = lfilter([1.0], [1.0, -memory], rng.normal(size=n + 200))[200:]
+        alarms += power_spectrum(Trajectories.from_arrays(x[:, None])).rhythmic
+    assert alarms <= 13
+
+
+@pytest.mark.parametrize("rounds", [6, 40])
+def test_a_rhythm_under_noise_stands_out(rounds: int) -> None:
+    t = np.arange(0, rounds, 0.03)
+    x = np.sin(2 * np.pi * t) + np.random.default_rng(0).normal(size=t.size)
+    found = power_spectrum(Trajectories.from_arrays(x[:, None], t))
+    assert found.rhythmic
+    assert found.peak == pytest.approx(1.0, rel=0.1)
+
+
+def test_without_a_rhythm_no_period_is_told(fitted: Fitted) -> None:
+    study = fitted[0]
+    assert "period" in " ".join(study.findings).lower()
+    data, model = study.held_out.spectra
+    held = replace(study.held_out, spectra=(replace(data, rhythmic=False), model))
+    said = " ".join(describe(held, Analysis(), study.recordings))
+    assert "ominant period" not in said
+    assert "rhythm" not in judge(replace(held, divergence=held.divergence_floor)).sentence
+    html = render(replace(study, held_out=held), "x/model")
+    assert "Period of the model" not in html
+    assert "only forgets" in html

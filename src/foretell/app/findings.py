@@ -89,7 +89,8 @@ def _left_alone(held: HeldOut) -> Verdict:
             "drifts, take the trend off first.",
         )
     said = {
-        "good": "Left alone, the model moves through the same states, in the same rhythm, as the "
+        "good": "Left alone, the model moves through the same states, "
+        f"{'in the same rhythm' if held.spectra[0].rhythmic else 'at the same pace'}, as the "
         "part of the recording that it has not seen.",
         "fair": "Left alone, the model keeps the main shape and rhythm of the part that it has not "
         "seen, but not the details.",
@@ -261,6 +262,8 @@ def _period(held: HeldOut, analysis: Analysis, unit: str) -> str:
     peak, own = held.spectra[0].peak, held.spectra[1].peak
     if peak <= 0 or held.driven_error is not None or held.state == "settles":
         return ""
+    if not held.spectra[0].rhythmic:
+        return ""
     cycle = best_cycle(analysis)
     period = cycle.period if cycle is not None else 1 / own if own > 0 else 0.0
     if period <= 0:
@@ -367,7 +370,8 @@ def caution(
         said.append(
             "The stamps are irregular, but alrnn moves in equal steps. Use --learner cplrnn."
         )
-    period = 1 / held.spectra[0].peak if held.spectra[0].peak > 0 else 0.0
+    data = held.spectra[0]
+    period = 1 / data.peak if data.peak > 0 and data.rhythmic else 0.0
     span = max(float(t[-1] - t[0]) for t in held.observed.times)
     driven = held.driven_error is not None
     if period and span < 10 * period and not driven:

@@ -3,6 +3,10 @@
 Irregular stamps are first interpolated to an even grid of the median interval; stretches with a
 gap longer than ten intervals are left out. Then overlapping windowed segments are averaged. The
 dominant frequency comes from the whole recording at its true stamps.
+
+Every spectrum has a largest value. It is a rhythm if it stands out from that of an autoregressive
+process of order one with the same power and memory (Torrence and Compo 1998, section 4), in
+segments or in the whole.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from foretell.data import Trajectories
 
 Array = NDArray[np.float64]
 
+_FALSE_ALARM = 0.01  # that a process without rhythm is said to have one, for each of two looks
 _HARMONICS = 3  # a pulse often has more power at twice its rate than at the rate itself
 
 
@@ -68,7 +73,28 @@ def power_spectrum(data: Trajectories, *, step: float | None = None, variable: i
     if not np.isfinite(whole) or whole <= 1e-20 * spread**2 or spread == 0.0:
         return Spectrum(frequency, np.zeros(frequency.size), 0.0)
     peak = dominant_frequency(data, variable=variable, harmonics=_HARMONICS)
-    return Spectrum(frequency, power / whole, peak)
+    one = max(stretches, key=len)
+    rhythmic = any(
+        _stands_out(one, peak * dt, n) for n in sorted({min(length, one.size), one.size})
+    )
+    return Spectrum(frequency, power / whole, peak, rhythmic)
+
+
+def _stands_out(signal: Array, peak: float, length: int) -> bool:
+    """Whether the power at ``peak`` (per sample) is too much for a process without rhythm."""
+    from scipy.signal import detrend, welch
+    from scipy.stats import chi2
+
+    frequency, power = (v[1:] for v in welch(signal, nperseg=length, detrend="linear"))
+    x = detrend(signal)
+    memory = float(np.clip((x[1:] @ x[:-1]) / max(float(x @ x), 1e-300), 0.0, 0.9999))
+    usual = 1 / (1 + memory**2 - 2 * memory * np.cos(2 * np.pi * frequency))
+    ratio = power / (usual * power.sum() / usual.sum())
+    segments = max(1, 2 * signal.size // length - 1)
+    freedom = 2 * segments / (1 + (segments - 1) / (18 * segments))  # Welch 1967, half overlaps
+    least = chi2.ppf(1 - _FALSE_ALARM / frequency.size, freedom) / freedom
+    near = np.abs(frequency - peak) <= 1.5 * frequency[0]
+    return bool(near.any() and ratio[near].max() > least)
 
 
 def _even(times: Array, values: Array, step: float) -> list[Array]:

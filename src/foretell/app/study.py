@@ -113,11 +113,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Power at each frequency, normalised to a sum of one; ``peak`` is the dominant frequency."""
+    """Power at each frequency, normalised to a sum of one; ``peak`` is the dominant frequency.
+
+    ``rhythmic`` says whether that stands out from a process that only forgets.
+    """
 
     frequency: Array
     power: Array
     peak: float
+    rhythmic: bool = True
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def spectra(study: Study) -> str:
     for spectrum, kind, label in ((data, "data", "held-out data"), (model, "model", "model")):
         keep = spectrum.frequency <= high
         plot.line(spectrum.frequency[keep], spectrum.power[keep], kind, label)
-    if data.peak > 0:
+    if data.peak > 0 and data.rhythmic:
         period = amount(1 / data.peak, study.recordings.time_unit)
         plot.rule(data.peak, "muted", f"period {period}")
     return plot.html()

@@ -139,13 +139,13 @@ def _facts(study: Study) -> list[dict[str, str]]:
     valid = held.forecast.valid_time
     if np.isfinite(valid):
         note = "then the error passes 0.4 sd"
-        if data.peak > 0:
+        if data.peak > 0 and data.rhythmic:
             note += f" ({number(valid * data.peak, 2)} periods)"
         facts.append(("Forecast holds for", amount(valid, unit, 2), note))
     elif np.isinf(valid):
         longest = amount(float(held.forecast.lead[-1]), unit, 2)
         facts.append(("Forecast holds for", f"> {longest}", "as far as it was tried"))
-    if data.peak > 0 and held.driven_error is None:
+    if data.peak > 0 and data.rhythmic and held.driven_error is None:
         shown = amount(1 / model.peak, unit) if model.peak > 0 else "none"
         facts.append(("Period of the model", shown, f"in the data: {amount(1 / data.peak, unit)}"))
     return [dict(zip(("name", "value", "note"), fact, strict=True)) for fact in facts]
@@ -179,7 +179,9 @@ def _words(study: Study) -> dict[str, str]:
     )
     peak, own = held.spectra[0].peak, held.spectra[1].peak
     spectrum_words = "The data have no dominant frequency."
-    if peak > 0:
+    if peak > 0 and not held.spectra[0].rhythmic:
+        spectrum_words = "No frequency of the data stands out from a process that only forgets."
+    elif peak > 0:
         rate = frequency_unit(unit)
         still = ", its run stands still" if held.state == "settles" else " stands out"
         spectrum_words = f"Dominant frequency of the data: {amount(peak, rate)}; of the model: "
