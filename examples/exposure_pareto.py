@@ -85,17 +85,15 @@ thetas = (0.2, 0.5, 0.8)
 # allow_infeasible shows the least saturating genre in those states.
 curves = {
     "ranker alone": [loop(None)],
-    "MMR, theta 0.2 to 0.8": [
-        loop(policy(limit=1e9, start_weight=0.0, diversifier=MMR(t))) for t in thetas
-    ],
+    "MMR": [loop(policy(limit=1e9, start_weight=0.0, diversifier=MMR(t))) for t in thetas],
     "dual 0.05 + MMR": [loop(policy(mode="dual", diversifier=MMR(t))) for t in thetas],
     "barrier + MMR": [
         loop(policy(mode="barrier", diversifier=MMR(t), allow_infeasible=True)) for t in thetas
     ],
 }
 for name, points in curves.items():
-    for rate, clicks in points:
-        print(f"{name:22} {rate:6.3f} of the steps above the limit, {clicks:5.1f} clicks per user")
+    for theta, (rate, clicks) in zip(thetas if len(points) > 1 else ("",), points, strict=True):
+        print(f"{name:16} {theta:3} {rate:6.1%} above the limit, {clicks:.1f} clicks a user")
 
 try:
     from foretell.trust.exposure_plots import plot_pareto
@@ -104,5 +102,5 @@ try:
 except ImportError as missing:
     print(missing)
 else:
-    axes.set_title("A popularity ranker under a limit, 60 steps")
+    axes.set_title("A popularity ranker under a limit, 60 steps; on a line MMR 0.2, 0.5, 0.8")
     axes.figure.savefig("exposure_pareto.png", dpi=110)

@@ -39,8 +39,8 @@ def plot_pareto(curves: Mapping[str, Sequence[tuple[float, float]]], *, axes: An
         x, y = np.array(points, dtype=float).T
         style = {"color": _COLOURS[n % 6], "marker": _MARKERS[n % 6], "markersize": 6}
         axes.plot(x, y, label=name, linewidth=1.2, **style)
-    axes.set_xlabel("steps above the limit (share)")
-    axes.set_ylabel("clicks per user")
+    axes.set_xlabel("steps above the limit, as a share (fewer is better)")
+    axes.set_ylabel("clicks per user (more is better)")
     axes.legend(frameon=False)
     return axes
 
