@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,9 +107,9 @@ def pac_any(cases: SortedCases, alpha: float, delta: float, k0: int) -> Choice |
     are true depends on the lower cuts, and given those the count is no longer binomial.
     """
     limits = schedule(cases.n, k0)
-    cuts = np.append(cases.u, np.inf)[limits]  # accept u < cut
-    below = np.searchsorted(cases.u, cuts, side="left")
-    losses = np.append(0.0, np.cumsum(cases.loss))[below]
+    cuts = np.where(limits < cases.n, cases.u[np.minimum(limits, cases.n - 1)], np.inf)
+    below = np.searchsorted(cases.u, cuts, side="left")  # accept u < cut
+    losses = _losses_below(cases, below)
     for at in reversed(range(limits.size)):
         k, loss = int(below[at]), float(losses[at])
         if k >= k0 and _pvalue(loss, k, alpha, cases.binary) <= delta / limits.size:
@@ -127,7 +128,7 @@ def pac_sequence(
     too high, and there with probability at most delta.
     """
     below = np.searchsorted(cases.u, thresholds, side="right")
-    losses = np.append(0.0, np.cumsum(cases.loss))[below]
+    losses = _losses_below(cases, below)
     best = None
     for threshold, k, loss in zip(
         thresholds.tolist(), below.tolist(), losses.tolist(), strict=True
@@ -138,9 +139,12 @@ def pac_sequence(
     return best
 
 
+@lru_cache(maxsize=64)
 def schedule(n: int, k0: int) -> Integers:
-    """Numbers of accepted cases to test, in geometric steps from k0 to n."""
-    return np.unique(np.geomspace(k0, n, SCHEDULE).round().astype(np.int64))
+    """Numbers of accepted cases to test, in geometric steps from k0 to n; not to be written on."""
+    limits = np.unique(np.geomspace(k0, n, SCHEDULE).round().astype(np.int64))
+    limits.flags.writeable = False
+    return limits
 
 
 def fdr(
@@ -171,6 +175,12 @@ def fdr(
     at = int(passing[-1])
     choice = Choice(float(u[at]), int(ends[at]), int(pool.size), float(seen[at]))
     return (choice if choice.accepted >= k0 else None), choice
+
+
+def _losses_below(cases: SortedCases, below: Integers) -> Array:
+    """Losses of the first cases, where `below` always ends a group of equal scores."""
+    groups = np.searchsorted(cases.ends, below)  # below[i] == ends[groups[i]], or is 0
+    return np.where(below > 0, cases.total[groups], 0.0)
 
 
 def _binary(loss: Array) -> bool:
