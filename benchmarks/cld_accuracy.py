@@ -1,6 +1,6 @@
 """Accuracy of the convex ReLU classifier beside other heads on the same features.
 
-Texts split by message, voices by espeak-ng variant, 5 splits each: no message or variant is on
+Texts split by message, voices by espeak-ng variant, 20 splits each: no message or variant is on
 both sides. Then another source of texts, and voices through a telephone band, which no setting was
 chosen on. All heads at their defaults, the others on standardised columns.
 """
@@ -16,7 +16,7 @@ from _languages import RATE, texts, voices
 
 from foretell.converse.language import CharacterNgrams, ConvexReLUClassifier, LogMel
 
-SPLITS, TRAIN_TEXT = 5, 300
+SPLITS, TRAIN_TEXT = 20, 300
 
 
 def heads(seed: int) -> dict[str, Callable[[], Any]]:
