@@ -160,7 +160,10 @@ def plan_inputs(
     horizon: Annotated[int, typer.Option("--horizon", min=2, help="Steps to plan.")] = 40,
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="Table whose last row is now; default: end of the recording."),
+        typer.Option(
+            "--from",
+            help="Table of what was recorded until now, one sample apart; default: the recording.",
+        ),
     ] = None,
     limits: Annotated[
         list[str] | None,
