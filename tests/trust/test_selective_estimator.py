@@ -109,8 +109,11 @@ def test_batches_with_unlabelled_rows():
 def test_shifted_rows_are_told_apart():
     X, y = DIGITS
     model = SelectiveEstimator(GaussianNB(), alpha=0.1, random_state=0).fit(X[:1200], y[:1200])
-    with pytest.warns(ForetellWarning, match="certificate assumes that both come from one law"):
+    with pytest.warns(
+        ForetellWarning, match="certificate assumes that both come from one law"
+    ) as w:
         model.accept(X[1200:, ::-1])
+    assert w[0].filename == __file__  # the line of the user, not one of the library
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 import warnings
 from typing import Any
 
@@ -93,26 +94,26 @@ def warn_about_cases(
     """
     least = smallest_n(guarantee, alpha, delta)
     if cases.n < least:
-        _warn(
+        warn(
             f"{cases.n} calibration cases are too few for guarantee={guarantee!r} at alpha="
             f"{alpha:g}: nothing can be accepted with fewer than {least}, even if all are right."
         )
     if cases.n > 1 and cases.ends.size == 1:
-        _warn(
+        warn(
             f"All {cases.n} scores are {cases.u[0]:g}: the threshold can only accept everything "
             "or nothing."
         )
     elif cases.binary and inverse(cases):
-        _warn(
+        warn(
             "Wrong answers have lower (surer) scores than right ones in this sample. If a higher "
             "score means surer, say direction='higher_is_surer'."
         )
     repeated = 0 if told_apart else suspicious_repeats(cases)
     if repeated:
-        _warn(
+        warn(
             f"{repeated} cases repeat the score of another one to the last digit. The same case "
-            "twice makes the sample look larger than it is: keep one of each, or pass case_ids "
-            "to see which they are."
+            "twice makes the sample look larger than it is: keep one of each; ids of the cases "
+            "(case_ids) show which they are."
         )
 
 
@@ -127,7 +128,7 @@ def warn_about_ids(case_ids: ArrayLike, n: int) -> None:
     twice = counts > 1
     if twice.any():
         shown = ids[first[twice].min()]
-        _warn(
+        warn(
             f"{np.count_nonzero(twice)} cases stand more than once in the calibration sample "
             f"({n} rows, {values.size} cases; for instance {shown!s}). Repeats make the sample "
             "look larger than it is: keep one row of each."
@@ -178,5 +179,9 @@ def _numbers(values: ArrayLike, name: str) -> Array:
     return array.astype(np.float64)
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, ForetellWarning, stacklevel=4)
+def warn(message: str) -> None:
+    """Warn at the line that called the library, however deep inside of it this is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("foretell."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ForetellWarning, stacklevel=level)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foretell.core.errors import ArtifactError, DataError, ForetellWarning, ParameterError
+from foretell.core.errors import ArtifactError, DataError, ParameterError
 from foretell.core.files import write_text_atomic
 from foretell.trust.boundary import check_level
 from foretell.trust.decision import Certificate
-from foretell.trust.selective.checks import fingerprint
+from foretell.trust.selective.checks import fingerprint, warn
 from foretell.trust.selective.identity import ScoreIdentity, ScoreProfile, ScoreShift
 
 if TYPE_CHECKING:
@@ -145,35 +144,29 @@ def judge_shift(shift: ScoreShift, identity: ScoreIdentity, what: str) -> None:
             f"{anyway if what == 'scores' else ''}"
         )
     if shift.shifted:
-        warnings.warn(
+        warn(
             f"These {shift.n} {what} are distributed differently from those of the calibration "
             f"(distance {shift.distance:.2f}, probability by chance {shift.p_value:.1g}). The "
             "certificate assumes that both come from one law; it does not hold for these cases. "
-            "Calibrate again on labelled cases like them.",
-            ForetellWarning,
-            stacklevel=3,
+            "Calibrate again on labelled cases like them."
         )
 
 
 def warn_if_calibration(raw: NDArray[np.float64], n: int, known: str) -> None:
     """Warn where a rule is applied to its own calibration cases."""
     if raw.size == n and fingerprint(raw) == known:
-        warnings.warn(
+        warn(
             "These are the scores that the threshold was chosen on. What it does here says nothing "
-            "about new cases: judge it on cases that it has not seen.",
-            ForetellWarning,
-            stacklevel=3,
+            "about new cases: judge it on cases that it has not seen."
         )
 
 
 def warn_if_small_pool(m: int, alpha: float) -> None:
     """Warn where few unlabelled cases make acceptance unlikely."""
     if m < 5 / alpha:
-        warnings.warn(
+        warn(
             f"{m} unlabelled cases are few for alpha={alpha:g}: the guarantee holds, but little is "
-            f"accepted below about {math.ceil(5 / alpha)}.",
-            ForetellWarning,
-            stacklevel=4,
+            f"accepted below about {math.ceil(5 / alpha)}."
         )
 
 
