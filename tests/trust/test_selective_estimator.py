@@ -98,6 +98,17 @@ def test_a_frozen_model_is_not_trained_again():
     assert np.array_equal(model.predict(X), fitted.predict(X))
 
 
+def test_the_rule_of_one_fit_is_refused_for_the_scores_of_another():
+    X, y = DIGITS
+    pipelines = (make_pipeline(StandardScaler(), GaussianNB()), make_pipeline(GaussianNB()))
+    one, other = (
+        SelectiveEstimator(model, alpha=0.2, random_state=0).fit(X, y).rule_ for model in pipelines
+    )
+    assert one.predict([0.0], score=one.identity_).all()
+    with pytest.raises(ParameterError, match="fingerprint"):
+        one.predict([0.0], score=other.identity_)
+
+
 def test_batches_with_unlabelled_rows():
     X, y = DIGITS
     model = SelectiveEstimator(GaussianNB(), alpha=0.1, random_state=0)

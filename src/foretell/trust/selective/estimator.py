@@ -25,6 +25,7 @@ from foretell.core.errors import DataError, ParameterError
 from foretell.core.random import as_generator
 from foretell.trust.bounds import Guarantee
 from foretell.trust.decision import Decision
+from foretell.trust.selective.checks import fingerprint
 from foretell.trust.selective.identity import ScoreIdentity
 from foretell.trust.selective.threshold import SelectiveThreshold
 from foretell.trust.selective.uncertainty import (
@@ -158,6 +159,7 @@ class SelectiveEstimator(MetaEstimatorMixin, BaseEstimator):
             self.tolerance_ = scale if self.tolerance is None else float(self.tolerance)
         self._refuse_class_as_abstention()
         wrong = self._wrong(y_rest, self.estimator_.predict(X_rest))
+        scores = self._uncertainty(X_rest)
         label = name if isinstance(name, str) else getattr(name, "__name__", "function")
         self.rule_ = SelectiveThreshold(
             alpha=self.alpha,
@@ -166,9 +168,11 @@ class SelectiveEstimator(MetaEstimatorMixin, BaseEstimator):
             min_retention=self.min_retention,
             min_accept=self.min_accept,
             assume_monotone=self.assume_monotone,
-            score=ScoreIdentity(label, version=type(self.estimator).__name__),
+            score=ScoreIdentity(
+                label, version=type(self.estimator).__name__, fingerprint=fingerprint(scores)
+            ),
         ).fit(
-            self._uncertainty(X_rest),
+            scores,
             wrong,
             unlabeled_scores=None if X_unlabeled is None else self._uncertainty(X_unlabeled),
         )
