@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binom
 
 from foretell.core import ForetellWarning
 from foretell.trust import SelectiveThreshold, binomial_boundary, selection_inflation
@@ -83,6 +84,8 @@ def thresholds(
     total, k = np.cumsum(e, axis=1), np.arange(1, n + 1)
     end = np.append(u[:, 1:] != u[:, :-1], np.ones((runs, 1), bool), axis=1)
     k0 = min(n, max(20, int(np.ceil(0.1 * n - 1e-9))))
+    if guarantee == "any":
+        return any_order(u, e, alpha, delta, k0)
     if guarantee == "plugin":
         fits = total + 1 <= alpha * k + 1e-9
     elif guarantee == "plugin_corrected":
@@ -96,6 +99,19 @@ def thresholds(
     return np.where(fits.any(axis=1), u[np.arange(runs), last], -np.inf)
 
 
+def any_order(u: np.ndarray, e: np.ndarray, alpha: float, delta: float, k0: int) -> np.ndarray:
+    """lam of each run by exact tests at delta / M on M cuts; rows are sorted runs."""
+    runs, n = u.shape
+    limits = np.unique(np.round(np.geomspace(k0, n, 12)).astype(int))
+    lam, wrong = np.full(runs, -np.inf), np.append(np.zeros((runs, 1)), np.cumsum(e, axis=1), 1)
+    for k in limits:  # accept u < u_(k+1); a later cut that passes replaces an earlier one
+        cut = u[:, k] if k < n else np.full(runs, 2.0)
+        below = (u < cut[:, None]).sum(axis=1)
+        p = binom.cdf(wrong[np.arange(runs), below], below, alpha)
+        lam = np.where((p <= delta / limits.size) & (below >= k0), cut - 1e-7, lam)
+    return lam
+
+
 def fit(
     guarantee: str, u: np.ndarray, e: np.ndarray, alpha: float, **more: object
 ) -> SelectiveThreshold:
@@ -107,8 +123,13 @@ def fit(
 
 def library_agrees(guarantee: str, u: np.ndarray, e: np.ndarray, alpha: float) -> bool:
     lam = thresholds(guarantee, u, e, alpha)
-    found = [fit(guarantee, a, b, alpha).threshold_ for a, b in zip(u, e, strict=True)]
-    return bool((lam == [-np.inf if t is None else t for t in found]).all())
+    more = {"assume_monotone": False} if guarantee == "any" else {}
+    name = "pac" if guarantee == "any" else guarantee
+    found = [fit(name, a, b, alpha, **more).threshold_ for a, b in zip(u, e, strict=True)]
+    given = np.array([-np.inf if t is None else t for t in found])
+    if guarantee == "any":  # just below a cut, which can be written in many ways
+        return bool(((u <= lam[:, None]) == (u <= given[:, None])).all())
+    return bool((lam == given).all())
 
 
 def batch_fdp(

@@ -2,7 +2,7 @@
 
 A cell compares a Monte Carlo mean with its promised bound plus 5 standard errors (a binomial
 quantile for "pac"). Seeds are fixed. Over the choice of seeds a cell fails by chance with
-probability below 3e-7; with about 1400 cells the file does with probability below 5e-4 if every
+probability below 3e-7; with about 1900 cells the file does with probability below 6e-4 if every
 cell sat exactly on its bound, and few do (an uninformative score is at equality): below 1e-4.
 """
 
@@ -57,16 +57,15 @@ def test_batches_keep_their_false_discovery_rate(law):
 
 
 @pytest.mark.theory
-@pytest.mark.parametrize("law", [law for law in LAWS if not law.monotone], ids=lambda law: law.name)
+@LAW
 def test_any_order_of_scores(law):
     rng = np.random.default_rng(3)
-    for n, alpha in ((60, 0.2), (300, 0.1)):
-        risks = []
-        for _ in range(400):
-            u, e = law.draw(rng, (n,))
-            t = fit("pac", u, e, alpha, assume_monotone=False).threshold_
-            risks.append(float(law.risk(np.array(-np.inf if t is None else t))))
-        assert sum(r > alpha + 1e-9 for r in risks) <= binom.ppf(1 - CHANCE, 400, DELTA)
+    for n in SIZES:
+        u, e = law.draw(rng, (runs(n), n))
+        for alpha in ALPHAS:
+            lam = thresholds("any", u, e, alpha)
+            failed = np.count_nonzero(law.risk(lam) > alpha + 1e-9)
+            assert failed <= binom.ppf(1 - CHANCE, lam.size, DELTA), (n, alpha)
 
 
 @pytest.mark.theory
@@ -99,9 +98,9 @@ def test_later_cases_after_a_choice_with_unlabelled_ones():
 @LAW
 def test_the_library_and_the_second_implementation_agree(law):
     rng = np.random.default_rng(5)
-    for n in (1, 5, 40):
+    for n in (1, 5, 40, 120):
         u, e = law.draw(rng, (12, n))
-        for guarantee in ("plugin", "plugin_corrected", "marginal", "pac"):
+        for guarantee in ("plugin", "plugin_corrected", "marginal", "pac", "any"):
             for alpha in (0.1, 0.3, 0.5):
                 assert library_agrees(guarantee, u, e, alpha)
         pool, _ = law.draw(rng, (12, 20))
