@@ -69,10 +69,7 @@ def evaluate(
     driven = test.controls is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ForetellWarning)
-        inputs = test.controls[0] if test.controls else None
-        free = model.simulate(
-            _first_state(test.values[0]), test.times[0], controls=inputs, random_state=0
-        )
+        free = _free_run(model, test)
         wanted = test.times[0].size if driven else max(test.n_samples, _FEWEST)
         if driven:
             long_run = free
@@ -137,6 +134,23 @@ def compared_dimensions(test: Trajectories) -> int:
         return test.n_variables
     affordable = int(np.log(3.0 * test.n_samples) / np.log(_BINS))
     return int(np.clip(affordable, 1, test.n_variables))
+
+
+def _free_run(model: Model, test: Trajectories) -> Trajectories:
+    """A run along the first recording; the rows that a model with delays begins with as they are.
+
+    What comes after them has seen nothing of the recording but its inputs.
+    """
+    d = int(getattr(model, "n_delays", 0)) if test.controls else 0
+    first = test.select(0)
+    start: Any = first.take_rows([slice(0, d + 1)]) if d else _first_state(first.values[0])
+    inputs = first.controls[0][d:] if first.controls else None
+    run = model.simulate(start, first.times[0][d:], controls=inputs, random_state=0)
+    if not d:
+        return run
+    values = np.concatenate([first.values[0][:d], run.values[0]])
+    cut = first.take_rows([slice(0, len(values))])
+    return replace(cut, values=(values,), mask=(np.isfinite(values),))
 
 
 def _first_state(values: Array) -> Array:

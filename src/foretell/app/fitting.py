@@ -197,7 +197,7 @@ def fit_study(
             train,
             test,
             embedded=plan.embedding_dimension > 1,
-            run_up=int(plan.settings.get("warm_up", 0)),
+            run_up=int(plan.settings.get("warm_up", plan.settings.get("n_delays", 0))),
             episodes=plan.episodes,
         )
     heard = [str(w.message) for w in caught if issubclass(w.category, ForetellWarning)]

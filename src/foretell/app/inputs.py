@@ -71,7 +71,8 @@ def _errors(model: Any, test: Trajectories, scale: Array) -> tuple[Array, Array,
     H = int(np.clip(longest // 4, _FEWEST_STEPS, _MOST_STEPS))
     lead = np.asarray(test.median_interval * np.arange(H + 1), dtype=np.float64)
     misses, kept = [], []
-    for n, start in _starts(test, H, int(getattr(model, "warm_up", 0))):
+    delays = int(getattr(model, "n_delays", 0))
+    for n, start in _starts(test, H, int(getattr(model, "warm_up", 0)), delays):
         rows = slice(start, start + H + 1)
         truth, times = test.values[n][rows], test.times[n][rows]
         assert test.controls is not None
@@ -97,10 +98,11 @@ def _rms(miss: Array, scale: Array) -> Array:
     return np.asarray(np.sqrt(np.mean((miss / scale) ** 2, axis=1)))
 
 
-def _starts(test: Trajectories, H: int, run_up: int) -> list[tuple[int, int]]:
+def _starts(test: Trajectories, H: int, run_up: int, delays: int = 0) -> list[tuple[int, int]]:
     """Recording and row of starts of stretches without missing cells, evenly spread.
 
-    Where enough of them have ``run_up`` rows before them, the others are left out.
+    All have ``delays`` rows before them. Where enough of them have ``run_up``, the others are left
+    out.
     """
     found = []
     for n, values in enumerate(test.values):
@@ -108,7 +110,7 @@ def _starts(test: Trajectories, H: int, run_up: int) -> list[tuple[int, int]]:
             continue
         whole = np.isfinite(values).all(axis=1).astype(np.int64)
         sums = np.convolve(whole, np.ones(H + 1, dtype=np.int64), "valid")
-        found += [(n, int(s)) for s in np.flatnonzero(sums == H + 1)]
+        found += [(n, int(s)) for s in np.flatnonzero(sums == H + 1) if s >= delays]
     late = [(n, row) for n, row in found if row >= run_up]
     found = late if len(late) >= _FEWEST_STARTS else found
     chosen = np.unique(np.linspace(0, max(len(found) - 1, 0), _STARTS).astype(np.intp))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from foretell.app.learner_settings import SETTINGS
+from foretell.app.learner_settings import FRACTION, SETTINGS
 from foretell.app.methods import METHODS
 from foretell.app.study import Choice, Plan
 from foretell.app.words import amount, number
@@ -34,7 +34,6 @@ DRIVEN_EFFORTS = {
     4: (30_000, 12, 8, 600),
     5: (90_000, 12, 8, 600),
 }
-FRACTION = 0.7
 _FEWEST = 100
 _FEWEST_EACH = 20  # where whole recordings are held out
 _EMBEDDED = 5

@@ -100,13 +100,19 @@ class RunJudge:
     def _run(self, model: Any, start: Block, n: int, random_state: int | None) -> Array:
         test, r = self._test, start.recording
         rng = None if random_state is None else np.random.default_rng([random_state, n])
-        controls = None if test.controls is None else test.controls[r][start.rows]
-        x0, times = test.values[r][start.start], test.times[r][start.rows]
+        d = int(getattr(model, "n_delays", 0))
+        first = max(start.start, d)  # a model with delays begins where it knows them
+        rows = slice(first, start.stop)
+        controls = None if test.controls is None else test.controls[r][rows]
+        x0: Any = test.values[r][first]
+        if d:
+            x0 = test.select(r).take_rows([slice(first - d, first + 1)])
         try:
-            run = model.simulate(x0, times, controls=controls, random_state=rng).values[0]
+            run = model.simulate(x0, test.times[r][rows], controls=controls, random_state=rng)
+            after = run.values[0]
         except NumericalError:
-            run = test.values[r][start.start : start.start + 1]
-        return self._full(run, start)
+            after = test.values[r][first : first + 1]
+        return self._full(np.vstack([test.values[r][start.start : first], after]), start)
 
     def _full(self, run: Array, start: Block) -> Array:
         n = start.stop - start.start

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretell.app.report import figures, tables
 from foretell.app.report.ensemble import (
@@ -104,20 +105,31 @@ def render(study: Study, model_path: str) -> str:
 def loading_lines(study: Study, model_path: str) -> str:
     """Six lines of Python that load the model and let it run; they work as printed."""
     data = study.held_out.observed
-    start = ", ".join(f"{v:.6g}" for v in np.nan_to_num(data.values[-1][-1]))
+    d = int(study.plan.settings.get("n_delays", 0))
+    last = np.nan_to_num(data.values[-1][-d - 1 :])
+    start = _shown(last if d else last[-1])
     step, n_steps = float(f"{data.median_interval:.4g}"), 1000
     inputs = ""
     if data.controls is not None:
-        mean = ", ".join(f"{v:.6g}" for v in np.concatenate(data.controls).mean(axis=0))
-        inputs = f", controls=np.tile([{mean}], (len(times), 1))"
+        mean = _shown(np.concatenate(data.controls).mean(axis=0))
+        inputs = f", controls=np.tile({mean}, (len(times), 1))"
+        if d:
+            inputs += f",\n    past_controls={_shown(data.controls[-1][-d - 1 : -1])}"
     return (
         "import numpy as np\n"
         "import foretell\n"
         f"model = foretell.load({model_path!r})\n"
         f"times = {step!r} * np.arange({n_steps})\n"
-        f"run = model.simulate([{start}], times{inputs})\n"
+        f"run = model.simulate({start}, times{inputs})\n"
         "print(run.values[0][-1])"
     )
+
+
+def _shown(values: NDArray[np.float64]) -> str:
+    """Numbers as a list of Python."""
+    if values.ndim > 1:
+        return f"[{', '.join(map(_shown, values))}]"
+    return f"[{', '.join(f'{v:.6g}' for v in values)}]"
 
 
 def _facts(study: Study) -> list[dict[str, str]]:
