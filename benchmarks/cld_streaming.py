@@ -25,7 +25,7 @@ from foretell.converse.language import (
 from foretell.converse.language.detector import THRESHOLDS
 from foretell.converse.language.listening import Decider, looks
 
-SPLITS = 1
+SPLITS = 6
 PER_VOICE, MESSAGES = 4, 120
 LEVELS = (0.05, 0.1, 0.2)
 TARGET = 0.95  # of the decisions right: the bar compares times at this accuracy
@@ -172,7 +172,7 @@ def main() -> None:
         "columns": ["features", "rule", "share decided", "right among them", "mean time",
                     "of the fixed window"],
         "rows": rows,
-        "note": f"{SPLITS} split by voice or message; time in seconds or characters. Turns "
+        "note": f"{SPLITS} splits by voice or message; time in seconds or characters. Turns "
         "without decision count with all their time. A level is the share of wrong decisions that "
         "the threshold is certified for; where none is certified, nothing is decided.",
     }  # fmt: skip
