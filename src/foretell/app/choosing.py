@@ -23,6 +23,7 @@ from foretell.dynamics.evidence import Evidence
 
 FORMAT, SCHEMA = "foretell-comparison", 1
 FRACTION = 0.7  # of the training part, to which the short fits are made
+BUDGET = 600.0  # CPU seconds after which no further learner is begun
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def compare(
         first, _ = hold_out(train, FRACTION)
         chosen = choose(
             train, {name: build(name, first) for name in names}, left_out=left_out,
-            fraction=FRACTION, random_state=random_state, on_try=on_try,
+            fraction=FRACTION, budget=BUDGET, random_state=random_state, on_try=on_try,
         )  # fmt: skip
     except DataError as error:
         return str(error)
