@@ -9,7 +9,13 @@ from foretell.data.hybrid_systems import ball, torus
 from foretell.dynamics.hybrid.columns import column_trajectories, read_columns
 from foretell.dynamics.hybrid.guards import read_guards
 from foretell.dynamics.hybrid.preparation import as_sequences
-from foretell.dynamics.hybrid.seams import LatentRank, latent_rank, seam_pairs
+from foretell.dynamics.hybrid.seams import (
+    LatentRank,
+    SeamGaps,
+    latent_rank,
+    measured_gaps,
+    seam_pairs,
+)
 from foretell.dynamics.hybrid.topology import betti_numbers, loop_rank
 from foretell.dynamics.hybrid.windows import find_jumps
 from foretell.dynamics.sequences import Sequences
@@ -181,6 +187,37 @@ def test_guards_and_resets_are_read_off_points():
     assert one.normal == pytest.approx([1.0, 0.0], abs=0.01)
     assert two.normal == pytest.approx([0.0, 1.0], abs=0.01)
     assert two.reset_offset[1] + two.reset_matrix[1, 1] == pytest.approx(0.0, abs=0.01)
+
+
+def test_seams_of_an_exact_encoder_are_closed_and_those_of_none_are_open():
+    recordings = torus(10, 100, random_state=0).trajectories
+    scaled, scaler = recordings.standardise()
+    sequences = as_sequences(scaled, recordings.median_interval)
+    turn = 2 * np.pi * np.array([1.0, 0.5]) * recordings.median_interval
+
+    class Glued:
+        def encode(self, x):
+            angle = 2 * np.pi * (scaler.mean + scaler.scale * x)
+            return np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
+
+        def step(self, z, dt, u, substeps):
+            angle = np.arctan2(z[:, 2:], z[:, :2]) + turn * dt[:, None]
+            return np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
+
+    class Open(Glued):
+        def encode(self, x):
+            return x
+
+        def step(self, z, dt, u, substeps):
+            return z + turn / (2 * np.pi) / scaler.scale * dt[:, None]
+
+    threshold = find_jumps(sequences).threshold
+    glued, open_ = (measured_gaps(m(), sequences, threshold, 1) for m in (Glued, Open))
+    assert glued.n_jumps == open_.n_jumps > 20
+    assert glued.position < 1e-9
+    assert glued.velocity == pytest.approx(glued.usual_velocity, rel=0.05)
+    assert open_.position > 5
+    assert SeamGaps.from_dict(glued.to_dict()) == glued
 
 
 def test_a_collapsed_encoder_is_noticed():
