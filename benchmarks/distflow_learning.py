@@ -1,9 +1,10 @@
 """Learning beside TRL: the same small Llama, prompts, samples and updates, from a warm start.
 
 Additions of two numbers below 100; reward 1 for the exact answer. Each seed warms a model up on the
-answers until it has 65 % of 400 training additions right, then both sides train a copy of it. The
+answers until it has 85 % of 400 training additions right, then both sides train a copy of it. The
 weights are those of the look with the best validation; held-out additions are scored once. Needs
-TRL beside transformers. The settings were chosen on seed 100, which is not among those shown.
+TRL beside transformers. The settings were chosen on seeds 100 and 101, and a weaker start was tried
+on seeds 0 to 4: none of those is among the ones shown.
 """
 
 import copy
@@ -19,8 +20,8 @@ from scipy import stats
 
 from foretell.train.rl import GRPOTrainer, LanguagePolicy, exact_match
 
-ENOUGH = 0.65  # of 400 training additions, greedy, where the warm start ends
-SEEDS, WARM, ITERATIONS, LOOK = 5, 1500, 200, 20
+ENOUGH = 0.85  # of 400 training additions, greedy, where the warm start ends
+SEEDS, WARM, ITERATIONS, LOOK = range(10, 15), 1500, 200, 20
 PROMPTS, SAMPLES, UPDATES, LR, LONGEST = 32, 8, 2, 2e-4, 4
 
 
@@ -115,15 +116,13 @@ def lower_end(x: np.ndarray) -> float:
 
 
 def main() -> None:
-    runs = run_jobs(
-        "distflow_learning_200", one_seed, [{"seed": s} for s in range(SEEDS)], workers=1
-    )
+    runs = run_jobs("distflow_learning_85", one_seed, [{"seed": s} for s in SEEDS], workers=1)
     warm = np.array([r["warm"] for r in runs])
     best = {side: np.array([r["best"][side] for r in runs]) for side in ("ours", "TRL")}
     gain, apart = best["ours"] - warm, best["ours"] - best["TRL"]
     ratio = np.array([r["seconds"]["TRL"] / r["seconds"]["ours"] for r in runs])
     rows = [
-        [f"seed {s}", float(warm[s]), float(best["ours"][s]), float(best["TRL"][s]),
+        [f"seed {SEEDS[s]}", float(warm[s]), float(best["ours"][s]), float(best["TRL"][s]),
          r["at"]["ours"], r["at"]["TRL"], *(float(np.mean(r[k][at])) for k in ("reward", "flat")
                                             for at in (slice(5), slice(-5, None)))]
         for s, r in enumerate(runs)
@@ -138,7 +137,7 @@ def main() -> None:
     ]  # fmt: skip
     write_result(
         "distflow_learning",
-        {"seeds": SEEDS, "iterations": ITERATIONS, "prompts": PROMPTS, "samples": SAMPLES,
+        {"seeds": list(SEEDS), "iterations": ITERATIONS, "prompts": PROMPTS, "samples": SAMPLES,
          "updates": UPDATES, "lr": LR, "warm_until": ENOUGH},
         {
             "distflow-learning": {
@@ -153,7 +152,7 @@ def main() -> None:
                 "columns": ["what", "measured", "one-sided 95 % limit (of time: least)", "bar",
                             "met"],
                 "rows": bars,
-                "note": f"{SEEDS} seeds, paired.",
+                "note": f"{len(SEEDS)} seeds, paired.",
             },
         },
     )  # fmt: skip
