@@ -8,7 +8,8 @@ that is made from (seed, step, shard): a resumed training draws the same batches
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,20 @@ except ImportError as error:
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 Loss = Callable[[int, np.random.Generator], Tensor]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: small products are not worth sharing.
+
+    Where other processes use the cores, threads that wait for each other take fifty times as long.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class ModuleTask:

@@ -21,7 +21,7 @@ from foretell.dynamics.hybrid.rollout import roll_out, roll_out_eagerly
 from foretell.dynamics.hybrid.scoring import FreeRuns
 from foretell.dynamics.hybrid.settings import Settings
 from foretell.dynamics.hybrid.windows import Batch, WindowDrawer
-from foretell.dynamics.module_task import ModuleTask, module_arrays, seeded
+from foretell.dynamics.module_task import ModuleTask, module_arrays, one_thread, seeded
 from foretell.train.loop import OnStep, TrainRun, train
 
 try:
@@ -147,16 +147,12 @@ def train_networks(
     def score() -> float:
         return -min(free_runs.errors(LatentModel(shape, module_arrays(networks))))
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the products are too small to share
-    try:
+    with one_thread():
         run = train(
             task, settings.n_updates, score=score,
             n_scores=_LOOKS_PER_HORIZON * len(settings.horizons), on_step=on_step,
             checkpoint=checkpoint, resume=resume, identity=identity,
         )  # fmt: skip
-    finally:
-        torch.set_num_threads(threads)
     arrays = module_arrays(networks)
     errors = free_runs.errors(LatentModel(shape, arrays))
     head = int(np.argmin(errors))

@@ -28,7 +28,7 @@ from foretell.dynamics.koopman.lifts import Lift, NetworkLift
 from foretell.dynamics.koopman.linear import Moments, features, rollout as numpy_rollout
 from foretell.dynamics.koopman.network import LOOKS, Candidate
 from foretell.dynamics.koopman.windows import States, Windows
-from foretell.dynamics.module_task import ModuleTask, seeded
+from foretell.dynamics.module_task import ModuleTask, one_thread, seeded
 from foretell.train import train
 from foretell.train.loop import OnStep
 
@@ -131,10 +131,11 @@ class Learning:
             W, lift, _ = self._fitted(name, encoder, module, self.states, _LOOK_WINDOWS)
             return -self.error(W, lift)
 
-        run = train(
-            task, n_steps, score=score, n_scores=LOOKS, on_step=on_step, checkpoint=checkpoint,
-            resume=resume, identity=identity,
-        )  # fmt: skip
+        with one_thread():
+            run = train(
+                task, n_steps, score=score, n_scores=LOOKS, on_step=on_step, checkpoint=checkpoint,
+                resume=resume, identity=identity,
+            )  # fmt: skip
         W, lift, facts = self._fitted(name, encoder, module, self.states, _REFIT_WINDOWS)
         self._modules[name, restart] = encoder, module
         return Candidate(name, W, lift, self.error(W, lift), run, facts, restart)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,13 @@ from foretell.dynamics.lifting.networks import BACKBONES, Design, build, check
 from foretell.dynamics.lifting.phases import Phase, PhasedTask
 from foretell.dynamics.lifting.training import Training
 from foretell.dynamics.lifting.transitions import Transitions
-from foretell.dynamics.module_task import ModuleTask, fill_module, module_arrays, seeded
+from foretell.dynamics.module_task import (
+    ModuleTask,
+    fill_module,
+    module_arrays,
+    one_thread,
+    seeded,
+)
 from foretell.train import train
 
 Array = NDArray[np.float64]
@@ -206,10 +213,11 @@ class NetworkSampler(TransitionLearner):
 
     def _run_phases(self, phases: Sequence[Phase], training: Training) -> PhasedTask:
         task = PhasedTask(phases)
-        run = train(
-            task, task.n_steps, on_step=training.on_step, checkpoint=training.checkpoint,
-            resume=training.resume, identity=training.identity,
-        )  # fmt: skip
+        with one_thread() if self.backbone in ("mlp", "conv1d") else nullcontext():
+            run = train(
+                task, task.n_steps, on_step=training.on_step, checkpoint=training.checkpoint,
+                resume=training.resume, identity=training.identity,
+            )  # fmt: skip
         task.finish()
         self.fit_seconds_ = run.seconds
         return task
