@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from foretell.app.words import GRADE_WORDS
 from foretell.core.errors import ArtifactError, DataError, ForetellError
 from foretell.data import Trajectories
 
+_FEWEST_ROWS = 5  # of a recording, where there are others
 COMPARING_EFFORT = 2  # from here on `--learner auto` compares learners, with this effort each
 
 
@@ -72,7 +73,25 @@ class FitRequest:
         )
         check_time_given(data, self.time)
         check_columns(data)
+        return without_stubs(data)
+
+
+def without_stubs(data: Trajectories) -> Trajectories:
+    """Recordings that are long enough for a learner to see anything in them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> runs = Trajectories.from_arrays([np.arange(9.0)[:, None], np.arange(2.0)[:, None]])
+    >>> without_stubs(runs).notes
+    ('1 recording of fewer than 5 rows left out',)
+    """
+    kept = [n for n, t in enumerate(data.times) if t.size >= _FEWEST_ROWS]
+    left = data.n_recordings - len(kept)
+    if not kept or not left:
         return data
+    note = f"{left} recording{'s' * (left != 1)} of fewer than {_FEWEST_ROWS} rows left out"
+    return replace(data.select(kept), notes=(*data.notes, note))
 
 
 def _names(text: str | None) -> list[str] | None:
