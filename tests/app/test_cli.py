@@ -85,7 +85,7 @@ FLAGS = {
         "out",
         "json",
     },
-    "trust apply": {"rule", "new", "out", "score", "json"},
+    "trust apply": {"rule", "new", "out", "score", "json", "fingerprint"},
     "trust calibrate": {
         "scores",
         "unlabeled_scores",
@@ -97,8 +97,9 @@ FLAGS = {
         "errors",
         "direction",
         "json",
+        "fingerprint",
     },
-    "trust report": {"rule", "scores", "new", "out", "errors", "score", "json"},
+    "trust report": {"rule", "scores", "new", "out", "errors", "score", "json", "fingerprint"},
 }
 
 
