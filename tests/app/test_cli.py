@@ -85,7 +85,7 @@ FLAGS = {
         "out",
         "json",
     },
-    "trust apply": {"rule", "new", "out", "score", "json", "fingerprint"},
+    "trust apply": {"rule", "new", "out", "score", "json"},
     "trust calibrate": {
         "scores",
         "unlabeled_scores",
@@ -97,9 +97,8 @@ FLAGS = {
         "errors",
         "direction",
         "json",
-        "fingerprint",
     },
-    "trust report": {"rule", "scores", "new", "out", "errors", "score", "json", "fingerprint"},
+    "trust report": {"rule", "scores", "new", "out", "errors", "score", "json"},
 }
 
 

@@ -287,7 +287,7 @@ def test_a_rule_of_no_version_is_for_tables_of_none(here: Path) -> None:
 
 
 def test_a_rule_for_a_fingerprint_wants_it_stated(here: Path) -> None:
-    said = (*VERSION, "--fingerprint", "abc")
+    said = ("--score", "entropy@2#abc")
     words = ("calibrate", "scores.csv", "--alpha", 0.1, "--out", "sealed.json")
     assert call(*words, *said)[0] == 0
     assert SelectiveThreshold.load("sealed.json").identity_.fingerprint == "abc"
@@ -299,8 +299,8 @@ def test_a_rule_for_a_fingerprint_wants_it_stated(here: Path) -> None:
         code, _, told = call(*words, *VERSION, "--out", "d.csv")
         assert code == 1
         assert f"nothing says which one {words[-1]} was scored with" in told
-        assert "add: --fingerprint abc" in told
-        code, _, told = call(*words, *VERSION, "--out", "d.csv", "--fingerprint", "xyz")
+        assert "add: --score entropy@2#abc" in told
+        code, _, told = call(*words, "--score", "entropy@2#xyz", "--out", "d.csv")
         assert code == 1
         assert "calibrated on a score of fingerprint 'abc'" in told
         assert call(*words, *said, "--out", f"{words[0]}-{words[-1]}")[0] == 0

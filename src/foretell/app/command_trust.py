@@ -88,16 +88,29 @@ def refuse_existing(out: Path) -> None:
         )
 
 
+def parts_of_score(text: str | None) -> tuple[str | None, str | None]:
+    """What ``--score name@version#hash`` says: the score, and what computed it.
+
+    Examples
+    --------
+    >>> parts_of_score("entropy@2#8f3a"), parts_of_score("entropy"), parts_of_score(None)
+    (('entropy@2', '8f3a'), ('entropy', None), (None, None))
+    """
+    score, _, fingerprint = (text or "").partition("#")
+    return score.strip() or None, fingerprint.strip() or None
+
+
 def refuse_unstated(
     identity: ScoreIdentity, source: str, *, version: str, fingerprint: str | None
 ) -> None:
     """Refuse a table that does not say its version or fingerprint, where the rule is for one."""
     name = identity.name
+    stated = f"{name}@{identity.version}" if identity.version else name
     if identity.fingerprint and not fingerprint:
         raise DataError(
             f"The rule is for the fingerprint {identity.fingerprint!r} of {name!r}, and nothing "
             f"says which one {source} was scored with. A threshold does not carry over to another "
-            f"model or other code. If it is that one, add: --fingerprint {identity.fingerprint}"
+            f"model or other code. If it is that one, add: --score {stated}#{identity.fingerprint}"
         )
     mine = identity.version
     if mine and not version:

@@ -141,7 +141,8 @@ def examine(
         )
     said = repeats(cases, table) + ([] if own else [_not_own(rule, table.source)])
     words = [path.as_posix() for path in (rule_path, scores, new) if path is not None]
-    flags = {"--errors": errors, "--score": score, "--fingerprint": fingerprint, "--out": out}
+    stated = f"{score or mine.name}#{fingerprint}" if fingerprint else score
+    flags = {"--errors": errors, "--score": stated, "--out": out}
     for flag, value in flags.items():
         words += [] if value is None else [flag, f"{value}"]
     return RuleStudy(

@@ -250,7 +250,7 @@ def calibrate(
     ] = 0.1,
     score: Annotated[
         str | None,
-        typer.Option("--score", help="Column of the score, as name or name@version."),
+        typer.Option("--score", help="Column of the score, as name or name@version#hash."),
     ] = None,
     errors: Annotated[
         str | None,
@@ -259,15 +259,12 @@ def calibrate(
     direction: Annotated[
         str, typer.Option("--direction", help="lower_is_surer or higher_is_surer.")
     ] = "lower_is_surer",
-    fingerprint: Annotated[
-        str | None,
-        typer.Option("--fingerprint", help="Hash of the model or code behind the score."),
-    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Find the threshold of a score that keeps a share of wrong answers, and certify it."""
-    from foretell.app.command_trust import CalibrationRequest, run
+    from foretell.app.command_trust import CalibrationRequest, parts_of_score, run
 
+    score, fingerprint = parts_of_score(score)
     run(
         CalibrationRequest(
             scores=scores,
@@ -293,17 +290,15 @@ def apply(
     out: Annotated[Path, typer.Option("--out", help="New table: the same, with decisions.")],
     score: Annotated[
         str | None,
-        typer.Option("--score", help="Which score the table holds, as name or name@version."),
-    ] = None,
-    fingerprint: Annotated[
-        str | None,
-        typer.Option("--fingerprint", help="Hash of the model or code behind the score."),
+        typer.Option("--score", help="Which score the table holds, as name@version#hash."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Accept or withhold every case of a table, and say whether the rule covers such cases."""
+    from foretell.app.command_trust import parts_of_score
     from foretell.app.command_trust_apply import run
 
+    score, fingerprint = parts_of_score(score)
     run(rule, new, out, score=score, fingerprint=fingerprint, as_json=json)
 
 
@@ -322,17 +317,15 @@ def report(
     ] = None,
     score: Annotated[
         str | None,
-        typer.Option("--score", help="What the column of the score holds, as name@version."),
-    ] = None,
-    fingerprint: Annotated[
-        str | None,
-        typer.Option("--fingerprint", help="Hash of the model or code behind the score."),
+        typer.Option("--score", help="What the column of the score holds, as name@version#hash."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Write a page about a rule: risk against coverage, every guarantee, the certificate."""
+    from foretell.app.command_trust import parts_of_score
     from foretell.app.command_trust_report import run
 
+    score, fingerprint = parts_of_score(score)
     run(
         rule,
         scores,
