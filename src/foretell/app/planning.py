@@ -188,7 +188,7 @@ def _embedding(data: Trajectories, choices: list[Choice]) -> tuple[int, float]:
     if data.controls is not None:
         why = (
             f"the past of {data.names[0]} follows from the inputs, which are known; hidden units "
-            "carry what it leaves out"
+            "or former samples carry what it leaves out"
         )
         choices.append(Choice("Delay embedding", "none", why))
         return 1, 0.0

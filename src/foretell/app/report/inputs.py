@@ -41,10 +41,15 @@ def input_words(study: Study) -> tuple[str, ...]:
         said.append(_errors(found, unit))
     if study.held_out.run_up:
         said.append(
-            "One recorded row does not tell the state of the hidden units, so each forecast starts "
-            "after a run-up along the rows before it. foretell plan does the same."
+            f"One recorded row does not tell {_what_is_hidden(study)}, so each forecast starts "
+            "with the rows before it. foretell plan does the same."
         )
     return tuple(said)
+
+
+def _what_is_hidden(study: Study) -> str:
+    delays = study.plan.settings.get("n_delays", 0)
+    return "where the system is going" if delays else "the state of the hidden units"
 
 
 def _single(found: InputEffects) -> str:

@@ -201,11 +201,7 @@ def _words(study: Study) -> dict[str, str]:
     free_run_words = (
         "The model starts at the first held-out row, gets only the recorded inputs, and is never "
         "corrected."
-        + (
-            " The shaded run-up, in which its hidden units find their state, is not scored."
-            if held.run_up
-            else ""
-        )
+        + (" The shaded run-up, in which it finds its state, is not scored." if held.run_up else "")
         if held.driven_error is not None
         else "The model starts at the first row of the longest held-out recording and runs alone."
         if study.plan.episodes
