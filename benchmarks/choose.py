@@ -129,7 +129,7 @@ def floor_of(system: str) -> dict[str, Any]:
 
 def main() -> None:
     jobs = [{"system": system} for system in SYSTEMS]
-    results = run_jobs("choose", try_system, jobs)
+    results = run_jobs("choose_delays", try_system, jobs)
     floors = [r["floor"] for r in run_jobs("choose_floor", floor_of, jobs)]
     names = [candidate.name for candidate in CANDIDATES]
     rows = []
