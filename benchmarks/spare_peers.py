@@ -113,7 +113,7 @@ def restarts(job: dict, way: str) -> None:
         f"--nproc-per-node={job['workers']}", "--max-restarts=4", "--monitor-interval=0.1",
         str(HERE / "_survivors.py"), "restarts", str(content),
     ]  # fmt: skip
-    # A store that outlives a restart still names the ports of the dead (pytorch issue 135712).
+    # A store that outlives a restart still names the ports of the dead.
     environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     subprocess.run(command, check=True, timeout=200, capture_output=True, env=environment)
 
