@@ -15,11 +15,12 @@ from foretell.train.plan import (
     golomb_offsets,
     published_mean,
 )
+from foretell.train.plan.rulers import SHORT_RULERS
 
 GROUPS = (50, 200, 600, 1000)
 TRIALS = 4000
 SHOWN = {(200, 5), (200, 10), (600, 8), (600, 20), (1000, 10)}
-LOADS = [(200, 7), (200, 9), (600, 7), (600, 10), (600, 20)]
+LOADS = [(200, 5), (200, 7), (200, 9), (600, 5), (600, 7), (600, 10), (600, 20), (1000, 7)]
 ORDERS = 100
 
 
@@ -43,9 +44,12 @@ def endurance(n: int, r: int) -> dict:
 
 def loads(n: int, r: int, scheme: str, micro: int) -> dict:
     """Exact loads of random failure orders."""
-    model = OverheadModel(StackPlacement(n, r, scheme), micro)
-    found = model.simulate(ORDERS, 7)
-    mean = EnduranceModel(model.placement).mean()
+    short = scheme == "short ruler"
+    placement = (
+        StackPlacement(n, offsets=SHORT_RULERS[r]) if short else StackPlacement(n, r, scheme)
+    )
+    found = OverheadModel(placement, micro).simulate(ORDERS, 7)
+    mean = EnduranceModel(StackPlacement(n, r) if short else placement).mean()
     early = found.failures <= 0.9 * mean
     reached = found.load <= found.bound + 1e-9
     by_order = np.split(reached, np.cumsum(found.fatal - 1)[:-1])
@@ -79,7 +83,9 @@ def racks(r: int, scheme: str, apart: bool, share: float) -> dict:
 
 def main() -> None:
     pairs = [(n, r) for n in GROUPS for r in range(2, 21) if r < n]
-    found = run_jobs("spare_endurance", endurance, [{"n": n, "r": r} for n, r in pairs], workers=1)
+    found = run_jobs(
+        "spare_endurance_spread", endurance, [{"n": n, "r": r} for n, r in pairs], workers=1
+    )
     by_pair = dict(zip(pairs, found, strict=True))
     rows, bars = [], []
     for (n, r), f in by_pair.items():
@@ -121,11 +127,11 @@ def main() -> None:
     cases = [
         {"n": n, "r": r, "scheme": s, "micro": q}
         for n, r in LOADS
-        for s in ("contiguous", "golomb")
+        for s in ("contiguous", "short ruler", "golomb")
         for q in (1, 8)
     ]
     load_rows = []
-    for case, f in zip(cases, run_jobs("spare_loads", loads, cases, workers=1), strict=True):
+    for case, f in zip(cases, run_jobs("spare_loads_spread", loads, cases, workers=1), strict=True):
         load_rows.append(
             [f"{case['n']}, {case['r']}, {case['scheme']}, {case['micro']}", f["load"], f["bound"],
              f"{100 * f['reached']:.2f} % +/- {100 * f['reached_error']:.2f}",
@@ -138,7 +144,7 @@ def main() -> None:
         for s, a in kinds
         for p in (0.0, 0.05, 0.2)
     ]
-    together = run_jobs("spare_racks", racks, jobs, workers=1)
+    together = run_jobs("spare_racks_spread", racks, jobs, workers=1)
     rack_rows = []
     for r in (3, 8):
         for s, a in kinds:

@@ -38,7 +38,7 @@ def schedules() -> list[dict]:
         a, b, c = (int(w) for w in rng.permutation(N)[:3])
         s, t = sorted(int(x) for x in rng.choice(np.arange(3, 20), 2, replace=False))
         place, other = PLACES[k % len(PLACES)], PLACES[int(rng.integers(len(PLACES)))]
-        backend = "gloo" if k in (2, 5, 7, 11, 15, 19) else "sockets"
+        backend = ("sockets", "gloo", "torchft")[k % 3]
         if k < 6:
             kind, text = f"kill, {place}", f"kill:{a}@{s}/{place},kill:{b}@{t}/{other}"
         elif k < 9:
@@ -180,7 +180,7 @@ def ip(*words: str) -> None:
 def main() -> None:
     plans = schedules()
     truth = run_jobs("spare_masking_reference", reference, [{}], workers=1)[0]
-    found = run_jobs("spare_masking", one, plans, workers=1)
+    found = run_jobs("spare_masking_torchft", one, plans, workers=1)
     rows, all_states, all_equal, met = [], 0, 0, 0
     for plan, f in zip(plans, found, strict=True):
         if "skipped" in f:

@@ -101,7 +101,9 @@ def best_settings(n: int) -> dict[str, float]:
         if len(CANDIDATES[name]) > 1
     ]
     found: dict[str, tuple[float, float]] = {}
-    for job, result in zip(jobs, run_jobs("spare_time", simulate, jobs, workers=1), strict=True):
+    for job, result in zip(
+        jobs, run_jobs("spare_time_spread", simulate, jobs, workers=1), strict=True
+    ):
         J = float(np.mean(result["time_ratio"]))
         if job["name"] not in found or found[job["name"]][0] > J:
             found[job["name"]] = J, job["setting"]
@@ -124,7 +126,9 @@ def main() -> None:
             }
             for name, setting in best.items()
         ]
-        found = dict(zip(best, run_jobs("spare_time", simulate, jobs, workers=1), strict=True))
+        found = dict(
+            zip(best, run_jobs("spare_time_spread", simulate, jobs, workers=1), strict=True)
+        )
         for name, result in found.items():
             J, done = np.array(result["time_ratio"]), np.array(result["finished"]) > 0
             rows.append(
@@ -193,7 +197,7 @@ def held_out() -> None:
          "held_out": True}
         for name, r in held.items()
     ]  # fmt: skip
-    results = dict(zip(held, run_jobs("spare_time", simulate, jobs, workers=1), strict=True))
+    results = dict(zip(held, run_jobs("spare_time_spread", simulate, jobs, workers=1), strict=True))
     J = {name: np.array(result["time_ratio"]) for name, result in results.items()}
     held_rows = [
         [name, held[name], interval(J[name]), interval(J["micro-stacks"] / J[name])]

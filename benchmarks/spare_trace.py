@@ -122,7 +122,7 @@ def near_pairs(days: np.ndarray, where: np.ndarray) -> float:
 def main(folder: str) -> None:
     os.environ["TITAN"] = folder
     jobs = [{"policy": p, "clock": c} for p in HOSTS for c in CLOCKS]
-    found = run_jobs("spare_trace_moments", replay, jobs, workers=1)
+    found = run_jobs("spare_trace_spread", replay, jobs, workers=1)
     rows = []
     for policy in HOSTS:
         each = {j["clock"]: f for j, f in zip(jobs, found, strict=True) if j["policy"] == policy}

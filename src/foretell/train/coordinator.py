@@ -30,7 +30,7 @@ from foretell.train.graph import ParallelLayout
 from foretell.train.rl.balancing import balance
 from foretell.train.rl.buffer import DoubleBuffer
 from foretell.train.rl.group import Alone, Group
-from foretell.train.rl.rows import RowBatch
+from foretell.train.rl.rows import RowBatch, entry_bytes
 
 try:
     import torch
@@ -304,23 +304,28 @@ class Coordinator(Agreement):
             return batch if mine is not None or same_copies else RowBatch.empty(table.schema)
         rank = self.group.rank
         self._count(table, owner, dst)
-        out = {}
-        for peer in np.unique(owner[(table.rank == rank) & (owner != rank)]).tolist():
-            assert mine is not None
-            out[peer] = _rows_of(mine, table.uid[(table.rank == rank) & (owner == peer)]).to_bytes()
-        here = owner == rank
-        into = {
-            peer: _size(table, here & (table.rank == peer))
-            for peer in np.unique(table.rank[here & (table.rank != rank)]).tolist()
-        }
-        received = self.group.exchange(out, into)
-        parts = [RowBatch.empty(table.schema)]
+        own, here = table.rank == rank, owner == rank
+        peers, counts = np.unique(owner[own], return_counts=True)
+        out: dict[int, Tensor] = {}
         if mine is not None and len(mine):
-            parts.append(_rows_of(mine, table.uid[here & (table.rank == rank)]))
-        parts += [
-            _unpacked(received[peer], table, here & (table.rank == peer)) for peer in sorted(into)
-        ]
-        rows = RowBatch.concat(parts).by_uid()
+            order = own.nonzero()[0][np.argsort(owner[own], kind="stable")]
+            pieces = _rows_of(mine, table.uid[order]).pieces(counts.tolist())
+            out = dict(zip(peers.tolist(), pieces, strict=True))
+        kept = {rank: out.pop(rank)} if rank in out else {}
+        came, sizes = np.unique(table.rank[here & ~own]).tolist(), _bytes_of(table)
+        into = {peer: int(sizes[here & (table.rank == peer)].sum()) for peer in came}
+        received = {**kept, **self.group.exchange(out, into)}
+        whose = sorted(received)
+        chosen = [here & (table.rank == peer) for peer in whose]
+        rows = (
+            RowBatch.joined(
+                [received[peer] for peer in whose], table.schema,
+                [torch.from_numpy(table.lengths[at]) for at in chosen],
+                [torch.from_numpy(table.uid[at]) for at in chosen],
+            ).by_uid()
+            if whose
+            else RowBatch.empty(table.schema)
+        )  # fmt: skip
         return self._replicated(rows, table, owner, dst) if dst.tp * dst.pp > 1 else rows
 
     def _replicated(
@@ -349,7 +354,7 @@ class Coordinator(Agreement):
 
 
 def _rows_of(batch: RowBatch, uid: Ints) -> RowBatch:
-    """The rows with the given, ascending uids."""
+    """The rows with the given uids, in that order."""
     ids = batch.uid.numpy()
     order = np.argsort(ids)
     at = order[np.searchsorted(ids, uid, sorter=order)]
@@ -357,9 +362,7 @@ def _rows_of(batch: RowBatch, uid: Ints) -> RowBatch:
 
 
 def _bytes_of(table: _Table) -> Ints:
-    like = RowBatch.empty(table.schema)
-    each = sum(c.element_size() * int(np.prod(c.shape[1:])) for c in like.tokens.values())
-    fixed = sum(c.element_size() * int(np.prod(c.shape[1:])) for c in like.rows.values())
+    each, fixed = entry_bytes(table.schema)
     return table.lengths * each + fixed
 
 

@@ -6,7 +6,7 @@
     workers = 4
     survive = 1                      # any so many may fail at once
     micro = 2                        # units of a worker: the batch of a step is workers x micro
-    backend = "gloo"                 # or "sockets", which needs no torch
+    backend = "gloo"                 # or "sockets", which needs no torch; or "torchft", for NCCL
 
     [arguments]                      # of the function
     width = 128
@@ -34,10 +34,9 @@ from pathlib import Path
 from typing import Any
 
 from foretell.core.errors import DataError, ParameterError
-from foretell.train.stacked.spec import WorkerSpec, placement_for
+from foretell.train.stacked.spec import BACKENDS, WorkerSpec, placement_for
 
 KINDS = ("learner", "module", "rl")
-BACKENDS = ("sockets", "gloo")
 _OF_LEARNER = ("file", "learner", "shards", "time", "group", "controls", "columns", "settings")
 _OF_MODULE = ("target", "arguments", "units")
 
@@ -62,7 +61,9 @@ class Job:
         Integer sums: the same bits whoever fails. Without it float32, half the traffic.
     scale_bits : int
         Gradients are rounded to 2^-scale_bits.
-    backend : {"sockets", "gloo"}
+    backend : {"sockets", "gloo", "torchft"}
+        Who adds up: plain TCP, torch.distributed's gloo, or the process groups of torchft, which
+        are NCCL where the module is on a GPU.
     threads : int
         Of a worker.
     timeout_s : float

@@ -44,7 +44,7 @@ class Gradient:
     weight: float = 1.0
 
     def __repr__(self) -> str:
-        return f"Gradient({self.values.size} parameters, loss {self.loss:.3g})"
+        return f"Gradient({len(self.values)} parameters, loss {self.loss:.3g})"
 
 
 @runtime_checkable

@@ -121,4 +121,5 @@ def test_fingerprints_tell_placements_apart():
     assert len(prints) == 4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert StackPlacement(24, 4).fingerprint() == StackPlacement(24, 4, seed=3).fingerprint()
+        assert StackPlacement(24, 4).fingerprint() == StackPlacement(24, 4).fingerprint()
+        assert StackPlacement(24, 4).fingerprint() != StackPlacement(24, 4, seed=3).fingerprint()

@@ -8,7 +8,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra learn")
 
 from foretell.core import ArtifactError, NumericalError, ParameterError  # noqa: E402
-from foretell.train.stacked import Every, MaskedDataParallel, Unit  # noqa: E402
+from foretell.train.stacked import Every, MaskedDataParallel, Unit, WorkerSpec  # noqa: E402
+from foretell.train.stacked.on_device import DeviceSum  # noqa: E402
+from foretell.train.stacked.worker import Worker  # noqa: E402
 
 
 def build(seed: int = 0) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -21,10 +23,12 @@ def unit_loss(model: torch.nn.Module) -> object:
     return lambda unit: model(torch.randn(8, 4)).square().mean()
 
 
-def run(n: int) -> MaskedDataParallel:
+def run(n: int, worker: Worker | None = None) -> MaskedDataParallel:
     model, optimizer = build()
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
-    train = MaskedDataParallel(model, optimizer, schedules=[schedule], units=4, clip=0.5)
+    train = MaskedDataParallel(
+        model, optimizer, schedules=[schedule], units=4, clip=0.5, worker=worker
+    )
     for _ in train.steps(n):
         train.step(unit_loss(model))
     return train
@@ -49,6 +53,18 @@ def test_a_module_whose_gradients_are_elsewhere_has_the_same_bits(monkeypatch) -
     apart = run(6)
     assert apart._task.host.data_ptr() != apart._task.flat.data_ptr()
     assert apart.state_digest() == here.state_digest()
+
+
+def test_a_module_whose_gradients_are_added_up_on_its_device_has_the_same_bits(
+    monkeypatch,  # type: ignore[no-untyped-def]
+) -> None:
+    """As on a GPU with ``backend = "torchft"``: nothing but the words goes to the CPU."""
+    here = run(6)
+    monkeypatch.setattr("foretell.train.stacked.module._on_host", lambda device: False)
+    there = run(6, Worker(WorkerSpec(survive=0, backend="torchft")))
+    assert there._task.gradient_room.data_ptr() == there._task.flat.data_ptr()
+    assert isinstance(there._loop._sum, DeviceSum)
+    assert there.state_digest() == here.state_digest()
 
 
 def test_parameters_on_two_devices_are_refused() -> None:

@@ -51,7 +51,7 @@ def nursery() -> Iterator[Shared]:
 def _from_one_nursery(
     nursery: Shared, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "gloo" not in request.node.name:  # which needs one that has imported torch
+    if "process_groups" not in request.node.name:  # which need one that has imported torch
         monkeypatch.setattr(supervisor, "Nursery", lambda spec, environment: nursery)
 
 
@@ -106,13 +106,25 @@ def test_the_last_of_two_goes_on_and_a_new_worker_heals() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_over_gloo() -> None:
-    """One dies in the sum; its replacement, and one that was cut off, heal and join again."""
-    pytest.importorskip("torch", reason="needs the extra learn")
+@pytest.mark.parametrize(
+    ("backend", "device"), [("gloo", None), ("torchft", "cpu"), ("torchft", "cuda")]
+)
+def test_the_same_over_process_groups(backend: str, device: str | None) -> None:
+    """One dies in the sum; its replacement, and one that was cut off, heal and join again.
+
+    By torchft also with sums of tensors, as on a GPU.
+    """
+    torch = pytest.importorskip("torch", reason="needs the extra learn")
+    if backend == "torchft":
+        pytest.importorskip("torchft", reason="needs the extra survive")
+    if device == "cuda" and torch.cuda.device_count() < 4:
+        pytest.skip("NCCL needs a GPU for each of the four workers")
+    target, more = ("helper_device", {"device": device}) if device else ("helper_tasks", {})
     seen: list[dict[str, Any]] = []
     outcome = train(
-        "kill:1@5/reduce,cut:2@8", n=4, survive=2, replace_dead=True, backend="gloo",
-        arguments={"pause": 0.06}, fence_s=None, fault_s=3.0,
+        "kill:1@5/reduce,cut:2@8", n=4, survive=2, replace_dead=True, backend=backend,
+        target=f"{target}:regression", path=[str(HERE), str(HERE.parents[2])],
+        arguments={"pause": 0.06, **more}, fence_s=None, fault_s=3.0,
         on_event=lambda event, members: seen.append(event),
     )  # fmt: skip
     assert_same(outcome)

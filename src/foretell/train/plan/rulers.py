@@ -3,8 +3,11 @@
 Offsets O are such a ruler modulo N when all r (r - 1) differences of two of them are distinct
 modulo N, which needs r (r - 1) <= N - 1. An ordinary ruler of length below N / 2 always works.
 
-Tried in this order: the shortest known rulers, windows of Singer's and Bose's sets, those sets
-themselves when N is their modulus, an exhaustive search with a budget, random greedy ones.
+Rulers are not alike. The marks of a short one lie close together, so that neighbouring shards have
+few hosts between them. Where there is room, many rulers are drawn, and that one is taken whose
+shards spread the widest, by its ``second_value``. Else, in this order: the shortest known rulers,
+windows of Singer's and Bose's sets, those sets themselves when N is their modulus, an exhaustive
+search with a budget, one random ruler.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ SHORT_RULERS = {
 _LARGEST_FIELD = 60_000
 _SEARCH_NODES = 50_000
 _GREEDY_TRIES = 40
+_DRAWS, _ROOM = 64, 2  # rulers to choose from, where r (r - 1) is at most half of N
 
 
 def is_golomb(offsets: Index | tuple[int, ...], n: int) -> bool:
@@ -67,6 +71,23 @@ def overlaps(offsets: Index | tuple[int, ...], n: int) -> Index:
     return counts
 
 
+def second_value(offsets: Index | tuple[int, ...], n: int) -> float:
+    """Second singular value of shards x hosts, max |sum over O of exp(2 pi i o t / n)|, t not 0.
+
+    With it, lambda, any m shards have at least r^2 m / (lambda^2 + (r^2 - lambda^2) m / n) hosts
+    (Tanner, SIAM J. Algebraic Discrete Methods 5, 1984). It is r where the work of some shards
+    cannot spread over all groups.
+
+    Examples
+    --------
+    >>> round(second_value((0, 1, 3), 7), 3), round(second_value((0, 2, 6), 14), 3)
+    (1.414, 3.0)
+    """
+    marks = np.zeros(n)
+    marks[np.asarray(offsets) % n] = 1.0
+    return float(np.abs(np.fft.rfft(marks))[1:].max()) if n > 1 else 0.0
+
+
 def largest_redundancy(n: int) -> int:
     """The largest r with r (r - 1) <= n - 1: no modular Golomb ruler has more marks.
 
@@ -92,17 +113,22 @@ def golomb_offsets(n: int, r: int, seed: int = 0) -> tuple[int, ...] | None:
     r : int
         Marks, with ``r (r - 1) <= n - 1``.
     seed : int
-        Of the random search, the last resort.
+        Of what is drawn.
 
     Examples
     --------
-    >>> golomb_offsets(600, 4), golomb_offsets(13, 4)
-    ((0, 1, 4, 6), (0, 1, 4, 6))
+    >>> golomb_offsets(13, 4), is_golomb(golomb_offsets(600, 4), 600)
+    ((0, 1, 4, 6), True)
+    >>> [round(second_value(o, 600), 2) for o in (golomb_offsets(600, 4), (0, 1, 4, 6))]
+    [3.82, 4.0]
     >>> len(golomb_offsets(307, 18))  # Singer's set of q = 17 fills Z_307
     18
     """
     if r * (r - 1) > n - 1:
         return None
+    found = _widest(n, r, seed)
+    if found is not None:
+        return found
     for ruler in (SHORT_RULERS.get(r), _short_ruler(r)):
         if ruler is not None and is_golomb(ruler, n):
             return ruler
@@ -111,7 +137,11 @@ def golomb_offsets(n: int, r: int, seed: int = 0) -> tuple[int, ...] | None:
             start = numbers[0]
             return tuple(int(x - start) for x in numbers[:r])
     found = _exhaustive(n, r)
-    return found if found is not None else _greedy(n, r, seed)
+    if found is not None:
+        return found
+    rng = np.random.default_rng([seed, n, r])
+    drawn = (_drawn(n, r, rng) for _ in range(_GREEDY_TRIES))
+    return next((ruler for ruler in drawn if ruler is not None), None)
 
 
 @lru_cache(maxsize=64)
@@ -124,9 +154,9 @@ def offsets_apart(n: int, r: int, apart: int) -> tuple[int, ...] | None:
     Examples
     --------
     >>> offsets_apart(12, 3, 3)
-    (0, 1, 5)
+    (0, 4, 11)
     """
-    found = _exhaustive(n, r, apart) if n <= 100 else None
+    found = _widest(n, r, 0, apart) or (_exhaustive(n, r, apart) if n <= 100 else None)
     if found is not None:
         return found
     for marks in _windows(r):
@@ -230,16 +260,25 @@ def _exhaustive(n: int, r: int, apart: int = 0) -> tuple[int, ...] | None:
     return tuple(chosen) if extend(1) else None
 
 
-def _greedy(n: int, r: int, seed: int) -> tuple[int, ...] | None:
-    rng = np.random.default_rng([seed, n, r])
-    for _ in range(_GREEDY_TRIES):
-        chosen: list[int] = [0]
-        used = np.zeros(n, dtype=bool)
-        for x in rng.permutation(np.arange(1, n)).tolist():
-            new = [d % n for y in chosen for d in (x - y, y - x)]
-            if len(set(new)) == len(new) and not used[new].any():
-                used[new] = True
-                chosen.append(x)
-                if len(chosen) == r:
-                    return tuple(sorted(chosen))
+def _widest(n: int, r: int, seed: int, apart: int = 0) -> tuple[int, ...] | None:
+    """Of many random rulers the one with the smallest second value, where there is room."""
+    if r < 3 or _ROOM * r * (r - 1) > n or 0 < apart < r:
+        return None
+    rng = np.random.default_rng([seed, n, r, apart])
+    drawn = [ruler for _ in range(_DRAWS) if (ruler := _drawn(n, r, rng, apart)) is not None]
+    return min(drawn, key=lambda ruler: second_value(ruler, n), default=None)
+
+
+def _drawn(n: int, r: int, rng: np.random.Generator, apart: int = 0) -> tuple[int, ...] | None:
+    """A random ruler, mark by mark, or None where the marks ran out."""
+    chosen: list[int] = [0]
+    used = np.zeros(n, dtype=bool)
+    used[:: apart or n] = True
+    for x in rng.permutation(np.arange(1, n)).tolist():
+        new = [d % n for y in chosen for d in (x - y, y - x)]
+        if len(set(new)) == len(new) and not used[new].any():
+            used[new] = True
+            chosen.append(x)
+            if len(chosen) == r:
+                return tuple(sorted(chosen))
     return None

@@ -92,7 +92,7 @@ class MaskingPolicy:
     Examples
     --------
     >>> MaskingPolicy(StackPlacement(600, 6), micro=8)
-    MaskingPolicy(reorder, StackPlacement(600 groups, 6 hosts a shard, golomb 0 1 4 10 12 17), ...)
+    MaskingPolicy(reorder, StackPlacement(600 groups, 6 hosts a shard, golomb 0 16 ...), ...)
     """
 
     placement: StackPlacement

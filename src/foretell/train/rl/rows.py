@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -131,16 +132,18 @@ class RowBatch:
         return RowBatch(
             self.lengths[at],
             self.uid[at],
-            {name: column[spans] for name, column in self.tokens.items()},
-            {name: column[at] for name, column in self.rows.items()},
+            {name: column.index_select(0, spans) for name, column in self.tokens.items()},
+            {name: column.index_select(0, at) for name, column in self.rows.items()},
         )
 
     def spans(self, at: Tensor) -> Tensor:
         """Places of the tokens of some rows."""
-        lengths = self.lengths[at]
-        starts = (self.lengths.cumsum(0) - self.lengths)[at]
-        shift = starts - (lengths.cumsum(0) - lengths)
-        return torch.arange(int(lengths.sum())) + shift.repeat_interleave(lengths)
+        lengths, ends = self.lengths.numpy(), self.lengths.numpy().cumsum()
+        taken = lengths[at.numpy()]
+        stops = taken.cumsum()
+        shift = (ends - lengths)[at.numpy()] - (stops - taken)
+        total = int(stops[-1]) if len(stops) else 0
+        return torch.from_numpy(np.arange(total) + np.repeat(shift, taken))
 
     def by_uid(self) -> RowBatch:
         """The same rows in the order of their uid."""
@@ -228,38 +231,68 @@ class RowBatch:
 
     def n_bytes(self) -> Tensor:
         """Bytes of each row on the wire, shape (B,)."""
-        each = sum(_entry_bytes(column) for column in self.tokens.values())
-        fixed = sum(_entry_bytes(column) for column in self.rows.values())
+        each, fixed = entry_bytes(self.schema())
         return self.lengths * each + fixed
 
     def to_bytes(self) -> Tensor:
         """All columns as one contiguous buffer, in the order of their names."""
-        parts = [_raw(self.tokens[name]) for name in sorted(self.tokens)]
-        parts += [_raw(self.rows[name]) for name in sorted(self.rows)]
-        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.uint8)
+        return self.pieces([len(self)])[0]
+
+    def pieces(self, counts: Sequence[int]) -> list[Tensor]:
+        """The rows cut into so many each, every piece as a buffer of bytes."""
+        ends = np.concatenate([[0], np.cumsum(self.lengths.numpy())])
+        found, start = [], 0
+        for count in counts:
+            stop = start + count
+            parts = [self.tokens[k][ends[start] : ends[stop]] for k in sorted(self.tokens)]
+            parts += [self.rows[k][start:stop] for k in sorted(self.rows)]
+            raw = [part.reshape(-1).view(torch.uint8) for part in parts]
+            found.append(torch.cat(raw) if raw else torch.zeros(0, dtype=torch.uint8))
+            start = stop
+        return found
 
     @classmethod
     def from_bytes(cls, buffer: Tensor, schema: str, lengths: Tensor, uid: Tensor) -> RowBatch:
         """Rows from the buffer of ``to_bytes``."""
+        return cls.joined([buffer], schema, [lengths], [uid])
+
+    @classmethod
+    def joined(
+        cls,
+        buffers: Sequence[Tensor],
+        schema: str,
+        lengths: Sequence[Tensor],
+        uids: Sequence[Tensor],
+    ) -> RowBatch:
+        """Rows from several buffers of ``pieces``, one after the other."""
         columns: list[dict[str, Tensor]] = [{}, {}]
-        start = 0
-        sizes = (int(lengths.sum()), len(lengths))
-        for target, size, kinds in zip(columns, sizes, json.loads(schema), strict=True):
+        sizes = [(int(n.sum()), len(n)) for n in lengths]
+        starts = [0] * len(buffers)
+        for level, kinds in enumerate(json.loads(schema)):
             for name, dtype, *shape in kinds:
-                like = torch.empty((size, *shape), dtype=DTYPES[dtype])
-                stop = start + like.numel() * like.element_size()
-                like.view(-1).view(torch.uint8).copy_(buffer[start:stop])
-                target[name] = like
-                start = stop
-        return cls(lengths, uid, *columns)
+                kind, parts = DTYPES[dtype], []
+                for k, buffer in enumerate(buffers):
+                    width = kind.itemsize * int(np.prod(shape, dtype=np.int64))
+                    stop = starts[k] + sizes[k][level] * width
+                    parts.append(buffer[starts[k] : stop])
+                    starts[k] = stop
+                total = sum(size[level] for size in sizes)
+                columns[level][name] = torch.cat(parts).view(kind).view(total, *shape)
+        return cls(torch.cat(list(lengths)), torch.cat(list(uids)), *columns)
 
 
-def _entry_bytes(column: Tensor) -> int:
-    size = column.element_size()
-    for n in column.shape[1:]:
-        size *= n
-    return size
+@lru_cache(maxsize=64)
+def entry_bytes(schema: str) -> tuple[int, int]:
+    """Bytes of a token and of a row with these columns.
 
-
-def _raw(column: Tensor) -> Tensor:
-    return column.contiguous().view(-1).view(torch.uint8)
+    Examples
+    --------
+    >>> batch = RowBatch(torch.tensor([2]), torch.tensor([0]), {"ids": torch.tensor([5, 6])})
+    >>> entry_bytes(batch.schema())
+    (8, 0)
+    """
+    tokens, rows = (
+        sum(DTYPES[kind].itemsize * int(np.prod(shape, dtype=np.int64)) for _, kind, *shape in some)
+        for some in json.loads(schema)
+    )
+    return tokens, rows

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from numpy.typing import NDArray
-
 from foretell.train.stacked.membership import View
 
-Buffer = NDArray[Any]
+Buffer = Any  # a NumPy array, or a tensor where gradients are added up on a device
 
 
 class ViewLostError(Exception):

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from foretell.core.errors import NumericalError, ParameterError
 from foretell.train.task import Gradient
 
-Buffer = NDArray[Any]
+Buffer = Any  # a NumPy array, or a tensor where gradients are added up on a device
 
 _WEIGHT_BITS, _LOSS_BITS = 20, 24
 _LARGEST_LOSS = 2.0**36
-_BEYOND = 2  # what a kernel says of a value above the guard; 1 stands for one that is not finite
+NOT_FINITE, BEYOND = 1, 2  # what is wrong with a value that cannot be added: a guard is exceeded
 _BLOCK = 4096  # values that stay in the nearest memory between two looks at them
 _SHIFT = 1.5 * 2.0**52  # adding it rounds to a whole number, which its last 51 bits then hold
 _SHIFTED = int(np.float64(_SHIFT).view(np.int64))
@@ -114,23 +114,22 @@ class UnitSum:
             )
         self.exact, self.scale = exact, 2.0**scale_bits
         self.limit = 2.0 ** (62 - scale_bits) / max(n_units, 1)
-        dtype: Any = np.int64 if exact else np.float32
-        self.buffer: Buffer = np.zeros(N_WORDS + n_parameters, dtype=dtype)
+        self._size, dtype = n_parameters, np.dtype(np.int64 if exact else np.float32)
+        self.buffer, self.words = self._room(dtype)
         self._fresh = False  # whether the buffer still holds the values of the last step
 
     def clear(self) -> None:
         """Start a sum; the first unit overwrites what the last step has left."""
-        self.buffer[:N_WORDS] = 0
+        self.words[:] = 0
         self._fresh = True
 
     def add(self, gradient: Gradient) -> int:
         """Add one unit; returns -1, or the index of a value that could not be added."""
-        words, values = self.buffer[:N_WORDS], np.asarray(gradient.values)
-        if values.shape != (self.buffer.size - N_WORDS,):
+        words, values = self.words, self._flat(gradient.values)
+        if tuple(values.shape) != (self._size,):
             raise ParameterError(
-                f"a unit gave a gradient of shape {values.shape}, and the parameters have "
-                f"({self.buffer.size - N_WORDS},). Every unit must give the derivative by every "
-                "parameter."
+                f"a unit gave a gradient of shape {tuple(values.shape)}, and the parameters have "
+                f"({self._size},). Every unit must give the derivative by every parameter."
             )
         weight = float(gradient.weight)
         if not (math.isfinite(weight) and weight > 0):
@@ -141,20 +140,17 @@ class UnitSum:
         if not math.isfinite(gradient.loss):
             words[Word.NOT_FINITE] += 1
             return 0
-        total, fresh, self._fresh = self.buffer[N_WORDS:], self._fresh, False
+        fresh, self._fresh = self._fresh, False
+        at, fault = self._add(values, weight, fresh)
         if self.exact:
-            at, fault = _add_exactly(
-                total, values, weight * self.scale, self.limit * self.scale, fresh
-            )
             words[Word.WEIGHT] += round(weight * 2**_WEIGHT_BITS)
             loss = min(max(weight * gradient.loss, -_LARGEST_LOSS), _LARGEST_LOSS)
             words[Word.LOSS] += round(loss * 2**_LOSS_BITS)
         else:
-            at, fault = _add_plainly(total, values, np.float32(weight), fresh)
             words[Word.WEIGHT] += np.float32(weight)
             words[Word.LOSS] += np.float32(weight * gradient.loss)
         if fault:
-            words[Word.BEYOND if fault == _BEYOND else Word.NOT_FINITE] += 1
+            words[Word.BEYOND if fault == BEYOND else Word.NOT_FINITE] += 1
         return int(at)
 
     def tell(self, *, reform: bool, stop: bool, plan: int) -> None:
@@ -162,12 +158,13 @@ class UnitSum:
         if self._fresh:  # no unit of this step is ours
             self.buffer[N_WORDS:] = 0
             self._fresh = False
-        self.buffer[Word.REFORM], self.buffer[Word.STOP] = int(reform), int(stop)
-        self.buffer[Word.PLAN] = plan
+        self.words[Word.REFORM], self.words[Word.STOP] = int(reform), int(stop)
+        self.words[Word.PLAN] = plan
+        self._write_words()
 
     def read(self, total: Buffer) -> StepSum:
         """The words of a sum over workers."""
-        words = total[:N_WORDS]
+        words = self._words_of(total)
         weight, loss = float(words[Word.WEIGHT]), float(words[Word.LOSS])
         if self.exact:
             weight, loss = weight / 2**_WEIGHT_BITS, loss / 2**_LOSS_BITS
@@ -184,7 +181,7 @@ class UnitSum:
 
     def mean(self, total: Buffer, dtype: Any = np.float64) -> NDArray[np.floating]:
         """The weighted mean gradient that a sum over workers stands for."""
-        out = np.empty(total.size - N_WORDS, dtype=dtype)
+        out = np.empty(self._size, dtype=dtype)
         if not self.take([(0, total)], out).weight:
             raise NumericalError("a step without units has no mean gradient.")
         return out
@@ -206,9 +203,35 @@ class UnitSum:
                 found, values, start = self.read(part), part[N_WORDS:], N_WORDS
                 divisor = found.weight * (self.scale if self.exact else 1.0)
             if divisor:
-                _divided(values, divisor, out[start - N_WORDS :])
+                self._divide(values, divisor, out[start - N_WORDS :])
         assert found is not None
         return found
+
+    # What a sum that lives elsewhere does in its own way.
+    def _room(self, dtype: np.dtype[Any]) -> tuple[Buffer, Buffer]:
+        """The buffer, and the words at its front."""
+        buffer = np.zeros(N_WORDS + self._size, dtype=dtype)
+        return buffer, buffer[:N_WORDS]
+
+    def _flat(self, values: Any) -> Any:
+        return np.asarray(values)
+
+    def _add(self, values: Any, weight: float, fresh: bool) -> tuple[int, int]:
+        """Add values to the buffer; where they could not be, and which fault it is, or (-1, 0)."""
+        total = self.buffer[N_WORDS:]
+        if self.exact:
+            factor, limit = weight * self.scale, self.limit * self.scale
+            return _add_exactly(total, values, factor, limit, fresh)  # type: ignore[no-any-return]
+        return _add_plainly(total, values, np.float32(weight), fresh)  # type: ignore[no-any-return]
+
+    def _write_words(self) -> None:
+        """Bring the words into the buffer, of which they are a part here."""
+
+    def _words_of(self, total: Buffer) -> Buffer:
+        return total[:N_WORDS]
+
+    def _divide(self, values: Any, divisor: float, out: Any) -> None:
+        _divided(values, divisor, out)
 
 
 @njit(cache=True, nogil=True)

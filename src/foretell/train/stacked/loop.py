@@ -128,7 +128,8 @@ class StackedLoop:
         self.controller = ReorderController(placement, self.micro)
         first = task.parameters()
         self._size, self._dtype = first.size, first.dtype
-        self._sum = UnitSum(first.size, n_units=shards, scale_bits=scale_bits, exact=exact)
+        new_sum = getattr(task, "unit_sum", UnitSum)  # a task may add up where its gradients are
+        self._sum = new_sum(first.size, n_units=shards, scale_bits=scale_bits, exact=exact)
         self._meeting: Meeting = Unmet(step)
         self._collective: Collective = Alone()
         self._patience, self._start = patience_s, start_s
@@ -390,9 +391,9 @@ class StackedLoop:
         self._done = set()
 
     def _check_twice(self, shard: int, first: Gradient) -> None:
-        values, loss = np.array(first.values), first.loss
+        values, loss = _on_host(first), first.loss
         again = self.task.gradient(self.step, shard)
-        same = np.array_equal(values, again.values, equal_nan=True)
+        same = np.array_equal(values, _on_host(again), equal_nan=True)
         if not (same and repr(loss) == repr(again.loss)):
             raise NumericalError(
                 f"shard {shard} of step {self.step} was computed twice and gave two gradients "
@@ -404,7 +405,7 @@ class StackedLoop:
     def _tell_of_value(self, gradient: Gradient, at: int, shard: int) -> None:
         named = getattr(self.task, "name_of", None)
         where = named(at) if named else f"parameter {at}"
-        value = float(np.asarray(gradient.values)[at])
+        value = float(gradient.values[at])
         self.report(
             {
                 "event": "value", "step": self.step, "shard": shard, "parameter": where,
@@ -429,3 +430,9 @@ class StackedLoop:
                     raise
         self._collective.close()
         return True
+
+
+def _on_host(gradient: Gradient) -> NDArray[np.floating]:
+    """A copy of its values."""
+    values: Any = gradient.values
+    return np.array(values.cpu().numpy() if hasattr(values, "cpu") else values)

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretell.core import ArtifactError, MissingExtraError, ParameterError
+from foretell.train.stacked.exact import UnitSum
+from foretell.train.stacked.on_device import DeviceSum
 from foretell.train.stacked.worker import Worker, current_worker
 from foretell.train.task import Gradient, State, shard_generator
 
@@ -92,7 +94,8 @@ class MaskedDataParallel:
     model : torch.nn.Module
         Its parameters, on one device and of one floating-point type. Its loss must be a pure
         function of parameters and unit: no batch normalisation, no buffers that change, no kernels
-        whose sums depend on chance. Gradients are rounded and added up on the CPU.
+        whose sums depend on chance. Gradients are rounded and added up on the CPU; with
+        ``backend = "torchft"`` on the GPU, and between GPUs by NCCL.
     optimizer : torch.optim.Optimizer
         Of the parameters of the model.
     schedules : sequence
@@ -136,7 +139,9 @@ class MaskedDataParallel:
     ) -> None:
         self._worker = worker or current_worker()
         spec = self._worker.spec
-        self._task = _ModuleTask(model, optimizer, tuple(schedules), clip, spec.seed)
+        self._task = _ModuleTask(
+            model, optimizer, tuple(schedules), clip, spec.seed, by_nccl=spec.backend == "torchft"
+        )
         self._task.count = units or spec.units or spec.n_workers * spec.micro
         if not isinstance(self._task.count, int) or self._task.count < 1:
             raise ParameterError(f"units={units!r}; needed is a whole number of at least 1.")
@@ -208,6 +213,7 @@ class _ModuleTask:
         schedules: tuple[Any, ...],
         clip: float | None,
         seed: int,
+        by_nccl: bool = False,
     ) -> None:
         self.model, self.optimizer, self.seed = model, optimizer, seed
         self.schedules, self._left_at = schedules, self._schedule_states(schedules)
@@ -218,11 +224,20 @@ class _ModuleTask:
         self.names = [n for n, _ in named]
         _check_parameters(self.own, optimizer)
         self.starts = np.cumsum([0, *(p.numel() for p in self.own)]).tolist()
-        size, kind, device = self.starts[-1], self.own[0].dtype, self.own[0].device
-        self.flat = torch.zeros(size, dtype=kind, device=device)
-        self.host = self.flat if _on_host(device) else torch.zeros(size, dtype=kind)
-        self.gradient_room = self.host.numpy()  # where the loop may put the mean gradient
+        size, kind, self.device = self.starts[-1], self.own[0].dtype, self.own[0].device
+        self.flat = torch.zeros(size, dtype=kind, device=self.device)
+        stays = _on_host(self.device) or by_nccl
+        self.host = self.flat if stays else torch.zeros(size, dtype=kind)
+        self.on_device = by_nccl and not _on_host(self.device)  # whether sums are made there
+        # Where the loop may put the mean gradient.
+        self.gradient_room: Any = self.host if self.on_device else self.host.numpy()
         self._attach()
+
+    def unit_sum(self, n_parameters: int, **settings: Any) -> UnitSum:
+        """What adds the gradients up."""
+        if self.on_device:
+            return DeviceSum(n_parameters, self.device, **settings)
+        return UnitSum(n_parameters, **settings)
 
     @staticmethod
     def _schedule_states(schedules: tuple[Any, ...]) -> list[str]:
@@ -277,7 +292,7 @@ class _ModuleTask:
     def apply(self, step: int, gradient: NDArray[np.floating]) -> None:
         """One step of the optimiser."""
         if gradient is not self.gradient_room:
-            self.host.copy_(torch.from_numpy(gradient))
+            self.host.copy_(torch.as_tensor(gradient))
         if self.host is not self.flat:
             self.flat.copy_(self.host)
         if self.clip is not None:

@@ -183,8 +183,10 @@ def prepare(spec: WorkerSpec) -> None:
     with contextlib.suppress(Exception):
         import_torch_for(resolve(spec.target, spec.path))
         _step_once()
-        if spec.backend == "gloo":
-            importlib.import_module("foretell.train.stacked.gloo")
+        if spec.backend != "sockets":
+            importlib.import_module("foretell.train.stacked.groups")
+        if spec.backend == "torchft":
+            importlib.import_module("torchft.process_group")
 
 
 def _step_once() -> None:

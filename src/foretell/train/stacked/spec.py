@@ -11,6 +11,7 @@ from foretell.train.plan.placement import StackPlacement
 from foretell.train.plan.rulers import largest_redundancy
 
 VARIABLE = "FORETELL_WORKER"
+BACKENDS = ("sockets", "gloo", "torchft")
 DONE, FAILED, WIPED_OUT, MINORITY, STOPPED = 0, 1, 3, 4, 5
 
 

@@ -72,3 +72,10 @@ def seed_all(function: Any, seed: int, threads: int) -> None:
     if torch is not None:
         torch.manual_seed(seed)
         torch.set_num_threads(threads)
+
+
+def take_gpu(worker: int) -> None:
+    """Make one of the GPUs that which "cuda" means in this process: NCCL needs one for each."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.device_count():
+        torch.cuda.set_device(worker % torch.cuda.device_count())

@@ -32,6 +32,7 @@ from foretell.train.stacked.loop import MinorityError, StackedLoop
 from foretell.train.stacked.membership import Membership, Standing
 from foretell.train.stacked.sockets import SocketCollective
 from foretell.train.stacked.spec import (
+    BACKENDS,
     DONE,
     FAILED,
     MINORITY,
@@ -42,7 +43,7 @@ from foretell.train.stacked.spec import (
     placement_for,
 )
 from foretell.train.stacked.states import digest
-from foretell.train.stacked.target import resolve, seed_all
+from foretell.train.stacked.target import resolve, seed_all, take_gpu
 from foretell.train.task import TrainTask
 
 
@@ -165,21 +166,26 @@ class Worker:
             membership, [(h, int(p)) for h, p in spec.addresses], made, token=spec.token,
             timeout_s=spec.timeout_s, stuck_s=spec.stuck_s,
         )  # fmt: skip
-        loop.join(links, self._collective(links, faults))
+        loop.join(links, self._collective(links, faults, getattr(loop.task, "device", None)))
         faults.cut = lambda off: setattr(links, "cut_off", off)
         links.start()
         self.links = links
         for worker, life in self._buried:
             links.bury(worker, life)
 
-    def _collective(self, links: Links, faults: FaultInjector) -> Any:
+    def _collective(self, links: Links, faults: FaultInjector, device: Any) -> Any:
         if self.spec.backend == "sockets":
             return SocketCollective(links, faults, in_parts=faults.has("reduce-late"))
-        if self.spec.backend == "gloo":
-            from foretell.train.stacked.gloo import GlooCollective
+        if self.spec.backend not in BACKENDS:
+            raise ParameterError(
+                f"backend={self.spec.backend!r} is not one of {', '.join(map(repr, BACKENDS))}."
+            )
+        from foretell.train.stacked.groups import GlooCollective, TorchftCollective
 
-            return GlooCollective(links, str(self.spec.addresses[self.spec.me][0]), faults)
-        raise ParameterError(f"backend={self.spec.backend!r} is neither 'sockets' nor 'gloo'.")
+        host = str(self.spec.addresses[self.spec.me][0])
+        if self.spec.backend == "gloo":
+            return GlooCollective(links, host, faults)
+        return TorchftCollective(links, host, faults, device)
 
     def _faults(self) -> FaultInjector:
         spec = self.spec
@@ -302,6 +308,8 @@ def work(spec: WorkerSpec) -> int:
     try:
         function = resolve(spec.target, spec.path)
         seed_all(function, spec.seed, spec.threads)
+        if spec.backend == "torchft":
+            take_gpu(spec.me)
         task = function(**spec.arguments)
         if isinstance(task, TrainTask):
             worker.run(task)

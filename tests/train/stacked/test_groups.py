@@ -1,4 +1,4 @@
-"""Sums by gloo in many parts, between two collectives in two threads."""
+"""Sums by process groups in many parts, between two collectives in two threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foretell.train.stacked.collective import ViewLostError
 from foretell.train.stacked.membership import View
 
 pytest.importorskip("torch", reason="needs the extra learn")
-from foretell.train.stacked import gloo
+from foretell.train.stacked import groups
 
 VIEW = View(1, {0: 0, 1: 0}, source=0, step=0)
 
@@ -26,10 +26,18 @@ def links(me: int) -> Any:
     )  # fmt: skip
 
 
-def both(work: Any) -> list[Any]:
+@pytest.fixture(params=["gloo", "torchft"])
+def kind(request: Any) -> Any:
+    """Each kind of process group."""
+    if request.param == "torchft":
+        pytest.importorskip("torchft", reason="needs the extra survive")
+    return {"gloo": groups.GlooCollective, "torchft": groups.TorchftCollective}[request.param]
+
+
+def both(kind: Any, work: Any) -> list[Any]:
     """Open two collectives, and do something with each at the same time."""
     ends = [links(0), links(1)]
-    made = [gloo.GlooCollective(end) for end in ends]
+    made = [kind(end) for end in ends]
     for end in ends:
         end.details = {k: e.own_details for k, e in enumerate(ends)}
 
@@ -42,8 +50,8 @@ def both(work: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float32])
-def test_parts_come_in_order_and_make_the_whole(monkeypatch: Any, dtype: Any) -> None:
-    monkeypatch.setattr(gloo, "_PART", 300)
+def test_parts_come_in_order_and_make_the_whole(monkeypatch: Any, kind: Any, dtype: Any) -> None:
+    monkeypatch.setattr(groups, "_PART", 300)
     given = [np.arange(1000, dtype=dtype), 5 * np.ones(1000, dtype=dtype)]
 
     def work(me: int, collective: Any, end: Any) -> tuple[list[int], np.ndarray, np.ndarray]:
@@ -55,15 +63,15 @@ def test_parts_come_in_order_and_make_the_whole(monkeypatch: Any, dtype: Any) ->
         collective.close()
         return starts, np.concatenate(values), again
 
-    for starts, values, again in both(work):
+    for starts, values, again in both(kind, work):
         assert starts == [0, 300, 600, 900]
         assert (values == given[0] + given[1]).all()
         assert (again == values).all()
     assert (given[0] == np.arange(1000)).all()
 
 
-def test_a_sum_is_left_behind_when_the_view_ends(monkeypatch: Any) -> None:
-    monkeypatch.setattr(gloo, "_PART", 300)
+def test_a_sum_is_left_behind_when_the_view_ends(monkeypatch: Any, kind: Any) -> None:
+    monkeypatch.setattr(groups, "_PART", 300)
 
     def work(me: int, collective: Any, end: Any) -> None:
         if me == 0:
@@ -73,4 +81,4 @@ def test_a_sum_is_left_behind_when_the_view_ends(monkeypatch: Any) -> None:
         collective.close()
         assert collective._rooms == []
 
-    both(work)
+    both(kind, work)
