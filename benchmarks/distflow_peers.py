@@ -179,7 +179,7 @@ def measure(size: int) -> dict:
 
 
 def main() -> None:
-    runs = run_jobs("distflow_peers", measure, [{"size": n} for n in SIZES], workers=1)
+    runs = run_jobs("distflow_peers_one_pass", measure, [{"size": n} for n in SIZES], workers=1)
     rows = []
     for size, found in zip(SIZES, runs, strict=True):
         base = np.array(found["decentral, min_move"])

@@ -17,13 +17,17 @@ from _common import HERE, median_interval, run_jobs, shown, write_result
 
 from foretell.train.stacked import Supervisor, WorkerSpec
 
-STEPS, SKIP = int(os.environ.get("STEPS", "22")), 2
+STEPS, SKIP = int(os.environ.get("STEPS", "42")), 2
 JOB = {"width": 384, "layers": 6, "context": 128, "size": 4, "units": 4}
-KINDS = {"exact, gloo": ("gloo", True), "exact, sockets": ("sockets", True),
-         "float32, gloo": ("gloo", False)}  # fmt: skip
+# Workers at different addresses do not share memory, as on two machines.
+NEAR, FAR = ["127.0.0.1", "127.0.0.1"], ["127.0.0.1", "127.0.0.2"]
+KINDS = {"exact, one machine (shared memory)": ("sockets", True, NEAR),
+         "exact, sockets": ("sockets", True, FAR), "exact, gloo": ("gloo", True, NEAR),
+         "float32, one machine (shared memory)": ("sockets", False, NEAR),
+         "float32, gloo": ("gloo", False, NEAR)}  # fmt: skip
 
 
-def in_turns(backend: str, exact: bool, steps: int) -> dict:
+def in_turns(backend: str, exact: bool, hosts: list, steps: int) -> dict:
     """Seconds of every step, (2 ranks, steps, CPU and wall) for each side."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -37,7 +41,7 @@ def in_turns(backend: str, exact: bool, steps: int) -> dict:
             path=[str(HERE)], steps=steps, survive=1, units=JOB["units"], backend=backend,
             exact=exact, start_s=120.0,
         )  # fmt: skip
-        out = Supervisor(spec, 2).run()
+        out = Supervisor(spec, 2, hosts=hosts).run()
         if out.status != "done":
             raise RuntimeError(out.message)
         ranks = [json.loads(p.read_text()) for p in sorted(times.iterdir())]
@@ -45,9 +49,11 @@ def in_turns(backend: str, exact: bool, steps: int) -> dict:
 
 
 def main() -> None:
-    jobs = [{"backend": b, "exact": e, "steps": STEPS} for b, e in KINDS.values()]
+    jobs = [{"backend": b, "exact": e, "hosts": h, "steps": STEPS} for b, e, h in KINDS.values()]
     rows, bars = [], []
-    for name, run in zip(KINDS, run_jobs("spare_overhead", in_turns, jobs, workers=1), strict=True):
+    for name, run in zip(
+        KINDS, run_jobs("spare_overhead_shared", in_turns, jobs, workers=1), strict=True
+    ):
         took = {side: np.array(run[side])[:, SKIP:] for side in run}
         cpu = {side: x[..., 0].sum(0) for side, x in took.items()}
         wall = {side: x[..., 1].max(0) for side, x in took.items()}

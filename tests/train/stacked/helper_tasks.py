@@ -43,6 +43,15 @@ class Regression:
         self.x, self.v = state["x"].astype(float), state["v"].astype(float)
 
 
+class Wide(Regression):
+    """Many parameters, each drawn to zero through noise: sums large enough to share memory."""
+
+    def gradient(self, step: int, shard: int) -> Gradient:
+        noise = shard_generator(3, step, shard).normal(size=self.size)
+        time.sleep(self.pause)
+        return Gradient(float(np.mean(self.x**2)), self.x + noise, 1.0 + shard)
+
+
 class Impure(Regression):
     """A stream of chance that runs along."""
 
@@ -70,6 +79,10 @@ class Bad(Regression):
 
 def regression(**settings: Any) -> Regression:
     return Regression(**settings)
+
+
+def wide(**settings: Any) -> Wide:
+    return Wide(**settings)
 
 
 def never_starts(**settings: Any) -> Regression:

@@ -123,6 +123,11 @@ class UnitSum:
         self.words[:] = 0
         self._fresh = True
 
+    def move_to(self, room: Buffer) -> None:
+        """Add up in other memory from now on: an array as long as the buffer, of its type."""
+        room[:] = self.buffer
+        self.buffer, self.words = room, room[:N_WORDS]
+
     def add(self, gradient: Gradient) -> int:
         """Add one unit; returns -1, or the index of a value that could not be added."""
         words, values = self.words, self._flat(gradient.values)

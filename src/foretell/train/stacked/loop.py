@@ -147,6 +147,9 @@ class StackedLoop:
     def join(self, meeting: Meeting, collective: Collective) -> None:
         """Train with others from now on."""
         self._meeting, self._collective = meeting, collective
+        room = getattr(collective, "room_for", None)  # memory that others can read
+        if room is not None and isinstance(self._sum.buffer, np.ndarray):
+            self._sum.move_to(room(self._sum.buffer))
 
     def run(self, n_steps: int) -> None:
         """All steps up to that one, or until everybody agreed to stop.

@@ -30,6 +30,7 @@ from foretell.train.stacked.faults import FaultInjector, parse_faults
 from foretell.train.stacked.links import Links, listener
 from foretell.train.stacked.loop import MinorityError, StackedLoop
 from foretell.train.stacked.membership import Membership, Standing
+from foretell.train.stacked.shared import SharedCollective, one_machine
 from foretell.train.stacked.sockets import SocketCollective
 from foretell.train.stacked.spec import (
     BACKENDS,
@@ -175,7 +176,9 @@ class Worker:
 
     def _collective(self, links: Links, faults: FaultInjector, device: Any) -> Any:
         if self.spec.backend == "sockets":
-            return SocketCollective(links, faults, in_parts=faults.has("reduce-late"))
+            near = one_machine([str(host) for host, _ in self.spec.addresses])
+            kind = SharedCollective if near else SocketCollective
+            return kind(links, faults, in_parts=faults.has("reduce-late"))
         if self.spec.backend not in BACKENDS:
             raise ParameterError(
                 f"backend={self.spec.backend!r} is not one of {', '.join(map(repr, BACKENDS))}."
