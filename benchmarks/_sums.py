@@ -51,14 +51,14 @@ def new_model(seed: int) -> LlamaForCausalLM:
 
 def warm_start(
     model: LlamaForCausalLM, tasks: list[Task], steps: int, seed: int,
-    enough: Callable[[], bool] = lambda: False, batch: int = 48,
+    enough: Callable[[], bool] = lambda: False,
 ) -> int:  # fmt: skip
     """Supervised steps on the answers until it is enough, asked every 10; how many they were."""
     code = tokenizer()
     rng = np.random.default_rng(seed)
     adam = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.0)
     for step in range(steps):
-        rows = [tasks[k] for k in rng.integers(len(tasks), size=batch)]
+        rows = [tasks[k] for k in rng.integers(len(tasks), size=48)]
         texts = [(code.encode(t.prompt), [*code.encode(t.answer), 1]) for t in rows]
         width = max(len(p) + len(a) for p, a in texts)
         ids = torch.tensor([p + a + [0] * (width - len(p) - len(a)) for p, a in texts])
