@@ -49,7 +49,8 @@ def ours(job: dict, way: str) -> None:
     spec = WorkerSpec(
         target="_text_transformer:kept", arguments={k: job[k] for k in names}, path=[str(HERE)],
         steps=job["steps"], survive=1, units=job["units"],
-        backend="gloo" if way.endswith("gloo") else "sockets", exact=way.startswith("exact"), timeout_s=job["timeout_s"], start_s=120.0,
+        backend="gloo" if way.endswith("gloo") else "sockets",
+        exact=way.startswith("exact"), timeout_s=job["timeout_s"], start_s=120.0,
         faults=",".join(f"kill:{w}@{s}/compute" for w, s in job["kills"]),
     )  # fmt: skip
     steps = Path(job["folder"], "steps").open("w")

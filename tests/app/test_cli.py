@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -421,6 +422,9 @@ def test_doctor_says_what_is_there() -> None:
     assert found["ok"]
     assert found["self_test"]["ok"]
     assert found["extras"]["learn"]["install"] == 'pip install "foretell[learn]"'
+    described = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    offered = set(described["project"]["optional-dependencies"])
+    assert set(found["extras"]) == offered - {"all"}
     assert "self-test" in call("doctor")[1]
 
 

