@@ -108,7 +108,7 @@ def run(*, as_json: bool = False) -> bool:
 
     def line(good: bool | None, name: str, text: str) -> None:
         mark = {True: "[green]ok[/]  ", False: "[red]no[/]  ", None: "    "}[good]
-        console.print(mark + f"{name:<13}", end="")
+        console.print(mark + f"{name:<16}", end="")
         console.print(text, markup=False, soft_wrap=True)
 
     line(None, "foretell", found["foretell"])
