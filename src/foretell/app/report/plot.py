@@ -37,7 +37,8 @@ def nice_ticks(low: float, high: float, count: int = 6) -> list[float]:
         return [low]
     rough = (high - low) / max(count, 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = min((m * power for m in (1, 2, 2.5, 5, 10)), key=lambda s: abs(math.log(s / rough)))
+    steps = [m * power for m in (1, 2, 2.5, 5, 10) if m * power != 2.5]  # counts have no halves
+    step = min(steps, key=lambda s: abs(math.log(s / rough)))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     decimals = max(0, 2 - math.floor(math.log10(step)))
