@@ -34,7 +34,7 @@ collect_ignore_glob = (
         "src/foretell/train/agreement.py",
         "src/foretell/train/coordinator.py",
         "src/foretell/train/rl/*",
-        *(f"src/foretell/train/stacked/{n}.py" for n in ("gloo", "module")),
+        *(f"src/foretell/train/stacked/{n}.py" for n in ("groups", "module", "on_device")),
         *(f"src/foretell/dynamics/{n}" for n in _LEARNERS),
     ]
 )

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from foretell.core import ArtifactError, MissingExtraError, ParameterError
 from foretell.train.stacked.exact import UnitSum
-from foretell.train.stacked.on_device import DeviceSum
 from foretell.train.stacked.worker import Worker, current_worker
 from foretell.train.task import Gradient, State, shard_generator
 
@@ -236,6 +235,8 @@ class _ModuleTask:
     def unit_sum(self, n_parameters: int, **settings: Any) -> UnitSum:
         """What adds the gradients up."""
         if self.on_device:
+            from foretell.train.stacked.on_device import DeviceSum
+
             return DeviceSum(n_parameters, self.device, **settings)
         return UnitSum(n_parameters, **settings)
 
