@@ -146,6 +146,19 @@ def test_a_hang_is_left_behind_and_one_that_was_cut_off_commits_nothing_alone() 
     assert all(e["members"] >= 3 for e in alone)
 
 
+@pytest.mark.slow
+def test_two_of_three_hang_and_the_last_one_goes_on() -> None:
+    """The second is in the view when it hangs: its parent has to end it."""
+    seen: list[dict[str, Any]] = []
+    outcome = train(
+        "stop:1@2/before,stop:2@7/compute", n=3, survive=2, fence_s=3.0, timeout_s=1.0,
+        on_event=lambda event, members: seen.append(event),
+    )  # fmt: skip
+    assert_same(outcome)
+    assert sum(e["event"] == "killed" for e in seen) == 2
+    assert outcome.seconds < 30
+
+
 def test_a_wipe_out_leaves_a_checkpoint_and_the_resumed_run_ends_the_same(tmp_path: Path) -> None:
     """Also by another number of workers: the result depends on the units alone."""
     outcome = train("kill:0@9/before,kill:1@9/before", n=5, folder=tmp_path)

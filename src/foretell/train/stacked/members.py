@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO
 
 from foretell.train.stacked.nursery import ForkedProcess
@@ -59,3 +60,13 @@ class Member:
     state: str = "starting"
     epoch: int = 0
     left_at: float | None = None
+    heard_at: float = 0.0
+    waiting_since: float | None = None  # its view has ended, and no other one has come
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped, as by SIGSTOP; False where the system does not say."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False

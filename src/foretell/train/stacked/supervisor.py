@@ -26,7 +26,7 @@ from typing import IO, Any
 
 from foretell.core.errors import ArtifactError, ParameterError
 from foretell.train.stacked.links import listener
-from foretell.train.stacked.members import Member, Outcome
+from foretell.train.stacked.members import Member, Outcome, is_stopped
 from foretell.train.stacked.nursery import ForkedProcess, Nursery
 from foretell.train.stacked.spec import (
     DONE,
@@ -98,6 +98,7 @@ class Supervisor:
         self._last: Event = {}
         self._error: Event = {}
         self._failures, self._replaced, self._epoch, self._members_at = 0, 0, 0, set[int]()
+        self._given_up: list[float] = []  # since when those who gave up had waited for a view
         self._lock: IO[str] | None = None
         self._record: IO[str] | None = None
         self._stopping, self._fork = False, fork
@@ -239,6 +240,10 @@ class Supervisor:
                     self._note(worker, {"event": "killed", "why": "it hangs outside the view"})
                     member.process.kill()
                     member.left_at = None
+        waits = [m.waiting_since for m in self.members.values() if m.waiting_since is not None]
+        waits += self._given_up
+        if waits and not self._last and self._fence is not None:
+            self._end_the_silent(min(waits), now)
         over = self._last or self._error
         if over and not any(m.state == "training" for m in self.members.values()):
             self._pending = []
@@ -250,6 +255,19 @@ class Supervisor:
                 self._pending.remove((when, worker))
                 self._replaced += 1
                 self._start(worker, self._listen_again(worker))
+
+    def _end_the_silent(self, since: float, now: float) -> None:
+        """Kill who hangs in a view that has ended: unless it is dead the others lack a majority."""
+        assert self._fence is not None
+        if now - since <= self._fence:
+            return
+        long_ago = now - since > max(self._fence, self._spec.stuck_s)
+        for worker, member in self.members.items():
+            silent = member.state == "training" and member.heard_at < since
+            if silent and (long_ago or is_stopped(member.process.pid)):
+                self._note(worker, {"event": "killed", "why": "it hangs, and no view comes about"})
+                member.process.kill()
+                member.state = "left behind"
 
     def _listen_again(self, worker: int) -> socket.socket | None:
         if self._prefix is not None:
@@ -270,7 +288,13 @@ class Supervisor:
             self._take(worker, member, json.loads(line))
 
     def _take(self, worker: int, member: Member, event: Event) -> None:
-        kind = event["event"]
+        kind, member.heard_at = event["event"], time.monotonic()
+        if kind == "disturbed" and member.waiting_since is None:
+            member.waiting_since = member.heard_at
+        elif kind in ("view", "step"):
+            member.waiting_since = None
+        elif kind == "minority":
+            self._given_up.append(member.waiting_since or member.heard_at)
         if kind == "step":
             member.step, member.seconds = event["step"], event["seconds"]
             member.units, member.state = event["units"], "training"
@@ -297,7 +321,7 @@ class Supervisor:
     def _new_view(self, event: Event) -> None:
         now = time.monotonic()
         inside = set(event["members"])
-        self._epoch = event["epoch"]
+        self._epoch, self._given_up = event["epoch"], []
         self._failures += len(self._members_at - inside)
         self._members_at = inside
         for worker, member in self.members.items():
